@@ -18,7 +18,7 @@ from muster.api.core import NODE, POD, Pod
 from muster.api.nodes import has_taint
 from muster.cluster.controllers.nodes.nodehealth import compute_patience
 from muster.cluster.nodes import node_object
-from muster.cluster.nodes.fence import can_take_pods, is_to_end, patience_of
+from muster.cluster.nodes.fence import can_take_pods, must_end_pod, seconds_until_replaced
 from muster.cluster.nodes.gpus.holding import Gpus
 from muster.cluster.nodes.heartbeat import Heartbeat
 from muster.cluster.nodes.machine import machine
@@ -80,9 +80,9 @@ def test_a_pod_has_ended_before_it_is_written_off(tmp_path: Path, seed: int) -> 
                 if old is not None and (new is None or new.status.phase == "Failed") and not gone_at:
                     gone_at.append(clock.monotonic())
                     silent = heartbeat.silent_seconds()
-                    assert patience_of(old) == BEARS
+                    assert seconds_until_replaced(old) == BEARS
                     assert silent > BEARS + lease, "its shims have killed it by then"
-                    assert is_to_end(old, silent, lease)
+                    assert must_end_pod(old, silent, lease)
 
             plane.manager.informer(POD).on_change(changed)
             for _ in range(12):
@@ -126,7 +126,7 @@ def test_a_pod_that_comes_to_an_agent_that_wakes_up_has_its_whole_time(tmp_path:
             assert clock.monotonic() - woken < lease / 4, "it is taken soon"
             for _ in range(100):
                 await clock.sleep(0.5)
-                assert not is_to_end(pod, heartbeat.silent_seconds(), lease)
+                assert not must_end_pod(pod, heartbeat.silent_seconds(), lease)
             there = await world.client.get(POD, "p", "default")
             assert (there.metadata.uid, there.status.phase) == (pod.metadata.uid, "Running"), (
                 "nor has the server ended it"

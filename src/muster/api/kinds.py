@@ -69,7 +69,10 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
         return OwnerReference(api_version=self.api_version, kind=self.kind, name=meta.name, uid=meta.uid)
 
     def refer_to_controller(self, meta: ObjectMeta) -> OwnerReference:
-        """Return a controller reference to an object of this kind; its foreground deletion waits for the dependent."""
+        """Return a controller reference to an object of this kind.
+
+        A foreground deletion of it waits for the dependent object.
+        """
         return OwnerReference(
             api_version=self.api_version,
             kind=self.kind,
@@ -80,7 +83,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
         )
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path; an empty namespace means all of them (for lists and watches).
+        """Return the URL path of objects of this kind. An empty namespace means all namespaces (for lists and watches).
 
         Raises `ApiError` (400) for a name that would lead to another path.
         """
@@ -97,7 +100,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
         return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
 
     def viewed_as(self, type_: "builtins.type[T]") -> "Kind[T]":
-        """Return the same kind with a type that has fewer fields; an informer of whole objects serves it, too."""
+        """Return the same kind with a type that has fewer fields. An informer of whole objects can serve it, too."""
         return replace(self, type=type_, whole=self.type)
 
     def encode(self, obj: T) -> bytes:

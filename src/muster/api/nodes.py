@@ -3,14 +3,15 @@
 from muster.api.conditions import find, is_true
 from muster.api.core import Node, Taint
 
-# Where a node is, at the narrowest: its own name for most.
+# The label of the smallest place in which a node is. It is the name of the node for most nodes.
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 DISK_PRESSURE = "DiskPressure"
-# The kubelet's message. Our nodes add which disk is full.
+# The kubelet's message. Muster's nodes add which disk is full.
 DISK_PRESSURE_MESSAGE = "kubelet has disk pressure"
 
-# The taints of a node that nobody hears of, of one that says that it takes no pods, and of one that is off for good.
+# Kubernetes' taints of a node that the server no longer hears from, of a node that reports that it takes no pods, and
+# of a node that an administrator declared off for good.
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -28,7 +29,7 @@ def has_full_disk(node: Node) -> bool:
 
 
 def describe_full_disk(node: Node) -> str:
-    """Return which disk of the node is full, as `the disk of /var/lib/muster is full`; "" if the node does not say."""
+    """Return which disk of the node is full, such as `the disk of /var/lib/muster is full`; "" if it is unknown."""
     condition = find(node.status.conditions, DISK_PRESSURE)
     return condition.message.removeprefix(DISK_PRESSURE_MESSAGE).lstrip(": ") if condition is not None else ""
 

@@ -1,4 +1,4 @@
-"""The note about an event that a decision requests, so that the decision itself does no I/O."""
+"""An event that a decision requests as a value, so that the decision itself does no I/O."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Note(Struct, frozen=True):
-    """An event to record about the object of a decision. Its fields are those of the Event."""
+    """An event to record about the object of a decision. Its fields become the Event's fields."""
 
     type: Literal["Normal", "Warning"]
     reason: str

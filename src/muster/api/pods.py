@@ -153,13 +153,13 @@ def rank_of(pod: Pod) -> str:
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """Return the reference to the pod's controller if that is a Job; else None."""
+    """Return the reference to the pod's controller if that is a Job; None otherwise."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def job_uid(pod: Pod) -> str:
-    """Return the UID of the pod's JobSet, or else of its Job, or "" if it has neither."""
+    """Return the UID of the pod's JobSet, or else of its Job; "" if it has neither."""
     owner = job_reference(pod)
     return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
 
@@ -175,29 +175,31 @@ def job_of(pod: Pod) -> tuple[str, str]:
 
 def qos_class(spec: PodSpec) -> str:
     """Return Guaranteed, Burstable or BestEffort, by CPU and memory of all containers or of the pod as a whole."""
-    if spec.resources is not None and (_qos_amounts(spec.resources.limits) or _qos_amounts(spec.resources.requests)):
-        return _qos_of([spec.resources])
-    return _qos_of(container.resources for container in (*spec.containers, *spec.init_containers))
+    if spec.resources is not None and (
+        _parse_qos_amounts(spec.resources.limits) or _parse_qos_amounts(spec.resources.requests)
+    ):
+        return _compute_qos([spec.resources])
+    return _compute_qos(container.resources for container in (*spec.containers, *spec.init_containers))
 
 
-def _qos_of(requirements: Iterable[ResourceRequirements]) -> str:
-    each = [(_qos_amounts(r.limits | r.requests), _qos_amounts(r.limits)) for r in requirements]
+def _compute_qos(requirements: Iterable[ResourceRequirements]) -> str:
+    each = [(_parse_qos_amounts(r.limits | r.requests), _parse_qos_amounts(r.limits)) for r in requirements]
     if not any(requests or limits for requests, limits in each):
         return "BestEffort"
     guaranteed = all(len(limits) == len(_QOS_RESOURCES) and requests == limits for requests, limits in each)
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
+def _parse_qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
     amounts = {name: parse_amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
     return {name: number for name, number in amounts.items() if number > 0}
 
 
 def why_unplaced(pods: Iterable[Pod]) -> str:
-    """Return the last message of a scheduler about unbound pods, or "" if there is none.
+    """Return the last message of a scheduler about unbound pods; "" if there is none.
 
-    A scheduler sets the message of each pod when the pod begins to wait, and of one pod of a gang when the reason
-    changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
+    A scheduler sets the message of each pod when the pod begins to wait, and the message of one pod of a gang when the
+    reason changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
     """
     listed_pods = list(pods)
     said = [

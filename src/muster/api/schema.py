@@ -148,7 +148,7 @@ def list_components(roots: Iterable[Component]) -> dict[str, Schema]:
         name, _ = _identify(component)
         if name not in schemas:
             schemas[name] = schema_of(component)
-            waiting += _components_in(component)
+            waiting += _list_components_in(component)
     return dict(sorted(schemas.items()))
 
 
@@ -375,7 +375,7 @@ def _strip_hint(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _list_fields(type_: type[Struct]) -> Iterator[tuple[str, str, Any]]:
-    """Yield each field's Python name, its JSON name, and its default, or NODEFAULT, without evaluating its type."""
+    """Yield each field's Python name, JSON name and default (or NODEFAULT), without evaluating the field's type."""
     names, defaults = type_.__struct_fields__, type_.__struct_defaults__
     without = (msgspec.NODEFAULT,) * (len(names) - len(defaults))
     yield from zip(names, type_.__struct_encode_fields__, without + defaults, strict=True)
@@ -386,10 +386,10 @@ def _get_hints(type_: type) -> Mapping[str, Any]:
     return typing.get_type_hints(type_, include_extras=True)
 
 
-def _components_in(component: Component) -> list[Component]:
+def _list_components_in(component: Component) -> list[Component]:
     name, type_ = _identify(component)
     if (schema := published.schema_of(name)) is not None:
-        return list(_names_in(schema))
+        return list(_list_names_in(schema))
     members: list[Component] = []
     waiting = list(_get_hints(type_).values())
     while waiting:
@@ -401,22 +401,25 @@ def _components_in(component: Component) -> list[Component]:
     return members
 
 
-def _names_in(schema: Any) -> Iterator[str]:
+def _list_names_in(schema: Any) -> Iterator[str]:
     """Yield the names of the components that a schema refers to."""
     if isinstance(schema, dict):
         for keyword, value in schema.items():
             if keyword == "$ref":
                 yield value.rpartition("/")[2]
             else:
-                yield from _names_in(value)
+                yield from _list_names_in(value)
     elif isinstance(schema, list):
         for value in schema:
-            yield from _names_in(value)
+            yield from _list_names_in(value)
 
 
 @cache
 def read_documentation(type_: type) -> tuple[str, Mapping[str, str]]:
-    """Return the descriptions of a type and of its fields by Python name, from the docstrings of it and its bases."""
+    """Return the description of a type, and the descriptions of its fields by Python name, from docstrings.
+
+    The docstrings are those of the type and its base classes.
+    """
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if issubclass(base, Struct):

@@ -43,7 +43,7 @@ class Status(Struct):
 
 
 class ApiError(Exception):
-    """The error of a refused request. `status` has the reason in the API server's words."""
+    """A request that the API server refuses. `status` has the reason in the API server's words."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -126,24 +126,24 @@ def _show(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def _failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> ApiError:
+def _make_failure(code: int, reason: str, message: str, details: StatusDetails | None = None) -> ApiError:
     return ApiError(Status(status="Failure", code=code, reason=reason, message=message, details=details))
 
 
 def bad_request(message: str) -> ApiError:
     """Return the error 400 of an invalid request."""
-    return _failure(400, "BadRequest", message)
+    return _make_failure(400, "BadRequest", message)
 
 
 def unauthorized() -> ApiError:
     """Return the error 401 of a missing or unknown credential."""
-    return _failure(401, "Unauthorized", "Unauthorized")
+    return _make_failure(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(message: str, *, resource: str = "", name: str = "") -> ApiError:
     """Return the error 403 of a user without the right."""
     plural, _, group = resource.partition(".")
-    return _failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=plural))
+    return _make_failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=plural))
 
 
 def not_found(resource: str, name: str) -> ApiError:
@@ -152,7 +152,7 @@ def not_found(resource: str, name: str) -> ApiError:
     resource: the resource, such as `pods` or `jobs.batch`.
     """
     plural, _, group = resource.partition(".")
-    return _failure(
+    return _make_failure(
         404, "NotFound", f'{resource} "{name}" not found', StatusDetails(name=name, group=group, kind=plural)
     )
 
@@ -160,7 +160,7 @@ def not_found(resource: str, name: str) -> ApiError:
 def path_not_found() -> ApiError:
     """Return the error 404 of a path without a resource."""
     # Some clients read the details without checking that there are any (kubectl debug).
-    return _failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
+    return _make_failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
 _NO_METHOD = "the server does not allow this method on the requested resource"
@@ -168,14 +168,14 @@ _NO_METHOD = "the server does not allow this method on the requested resource"
 
 def method_not_allowed() -> ApiError:
     """Return the error 405 of a resource that has no such verb."""
-    return _failure(405, "MethodNotAllowed", _NO_METHOD, StatusDetails())
+    return _make_failure(405, "MethodNotAllowed", _NO_METHOD, StatusDetails())
 
 
 def already_exists(resource: str, name: str) -> ApiError:
-    """Return the error 409 of a create whose object exists."""
+    """Return the error 409 of a request to create an object that exists already."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
-    return _failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
+    return _make_failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
 
 
 OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to the latest version and try again"
@@ -187,40 +187,41 @@ def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiErr
     """Return the error 409 of an update whose object changed since the client read it."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
-    return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
+    return _make_failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
 
 
 def require_uid(resource: str, name: str, uid: str, expected_uid: str) -> None:
     """Raise `ApiError` (409) unless the object of this name has the UID that the caller means.
 
-    uid: of the object. expected_uid: "" for any.
+    uid: the UID of the object.
+    expected_uid: the UID that the caller means; "" for any.
     """
     if expected_uid not in ("", uid):
         raise conflict(resource, name, ANOTHER_OBJECT)
 
 
 def expired(message: str) -> ApiError:
-    """Return the error 410 of a revision that is no longer available."""
-    return _failure(410, "Expired", message)
+    """Return the error 410 of a request for a revision that is no longer available."""
+    return _make_failure(410, "Expired", message)
 
 
 def unsupported_media_type(message: str) -> ApiError:
     """Return the error 415 of a body or patch of an unsupported media type."""
-    return _failure(415, "UnsupportedMediaType", message)
+    return _make_failure(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable() -> ApiError:
     """Return the error 406 of a client that accepts no supported media type."""
-    return _failure(406, "NotAcceptable", "only the following media types are accepted: application/json")
+    return _make_failure(406, "NotAcceptable", "only the following media types are accepted: application/json")
 
 
 def too_large(message: str) -> ApiError:
     """Return the error 413 of a body that exceeds the limit."""
-    return _failure(413, "RequestEntityTooLarge", message)
+    return _make_failure(413, "RequestEntityTooLarge", message)
 
 
 class OfWebhook(list[FieldError]):
-    """A list of errors that upstream finds in a webhook of Kueue, so that the response must be the webhook's."""
+    """The errors that upstream finds in a webhook of Kueue, so that the response must have the form of a webhook's."""
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
@@ -231,13 +232,13 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
-    return _failure(422, "Invalid", f'{full} "{name}" is invalid: {join_errors(errors)}', details)
+    return _make_failure(422, "Invalid", f'{full} "{name}" is invalid: {join_errors(errors)}', details)
 
 
 def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
     """Return the error 403 in the words of Kueue's validating webhook of a kind (`Job`)."""
     text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {join_errors(errors)}'
-    return _failure(403, "Forbidden", text)
+    return _make_failure(403, "Forbidden", text)
 
 
 def join_errors(errors: Sequence[FieldError]) -> str:
@@ -248,14 +249,14 @@ def join_errors(errors: Sequence[FieldError]) -> str:
 
 def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:
     """Return the error 429 of a client that must retry later."""
-    return _failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after_seconds))
+    return _make_failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after_seconds))
 
 
 def internal_error(message: str) -> ApiError:
     """Return the error 500 of a fault of the server."""
-    return _failure(500, "InternalError", f"Internal error occurred: {message}")
+    return _make_failure(500, "InternalError", f"Internal error occurred: {message}")
 
 
 def unavailable(message: str) -> ApiError:
     """Return the error 503 of a server that is unavailable now."""
-    return _failure(503, "ServiceUnavailable", message)
+    return _make_failure(503, "ServiceUnavailable", message)

@@ -1,1 +1,1 @@
-"""Draw charts of plain values as HTML and SVG text, without another library, a server or a file."""
+"""Draw charts of plain values as HTML and SVG text, without any other library, server or file."""

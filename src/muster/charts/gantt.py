@@ -10,7 +10,7 @@ from muster.charts.markup import Markup, make_element
 from muster.charts.plot import WIDTH, write_path
 from muster.charts.scales import Tick
 
-# The most bars that are drawn one by one. Shorter ones at one place become one bar, and those are at most as many.
+# The maximum number of bars drawn one by one. Shorter bars at one place become one bar, and those are at most as many.
 MOST_BARS = 7000
 # Places of a row are no narrower than this part of the width.
 _FINEST = 2000
@@ -19,8 +19,10 @@ _MOST_LANES = 8
 
 
 class Bar(Struct, frozen=True):
-    """One run of a job on a row, such as a node. start, end: in seconds. name: the text under the pointer.
+    """One run of a job on a row, such as a node.
 
+    start, end: in seconds.
+    name: the tooltip.
     color: the suffix of a class in the style sheet.
     """
 
@@ -97,7 +99,7 @@ def _draw_tick(tick: Tick) -> Markup:
 
 
 def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> list[tuple[Bar, int]]:
-    """Limit the number of bars: keep the `most` longest ones, and merge the others that start close together in a row.
+    """Limit the number of bars: keep the `most` longest bars, and merge the other bars that start close together.
 
     Return each bar with the number of bars that it replaces.
     """
@@ -120,7 +122,7 @@ def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> li
 def place_bars(bars: Iterable[tuple[Bar, int]]) -> list[PlacedBar]:
     """Assign a lane to each bar, so that bars of one row that overlap in time have different lanes.
 
-    bars: with their counts. Return them in the order of their rows and starts.
+    bars: the bars with their counts. Return the bars sorted by row and start.
     """
     placed = []
     ordered = sorted(bars, key=lambda one: (one[0].row, one[0].start, one[0].end, one[0].name))

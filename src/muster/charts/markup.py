@@ -7,7 +7,7 @@ from html import escape
 # Characters that XML and HTML forbid, whatever escapes them.
 _FORBIDDEN = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127, *range(55296, 57344), 65534, 65535), "�")
 
-# Most names and numbers are of these characters alone, which no escaping changes.
+# Most names and numbers consist only of these characters, which escaping does not change.
 _PLAIN = re.compile(r"[\w .,:;/%+-]*", re.ASCII)
 
 
@@ -25,7 +25,7 @@ Child = str | Markup | Iterable["Child"]
 
 
 def escape_text(text: str) -> Markup:
-    """Escape a text for HTML, and replace characters that HTML forbids."""
+    """Return a text escaped for HTML, with replacements for characters that HTML forbids."""
     return Markup(text if _PLAIN.fullmatch(text) else escape(text.translate(_FORBIDDEN)))
 
 
@@ -36,7 +36,7 @@ def make_element(tag: str, attributes: Mapping[str, object] | None = None, *chil
 
 
 def join(children: Iterable[Child]) -> Markup:
-    """Concatenate parts; a text that is no `Markup` is escaped."""
+    """Return the parts as one text. A part that is no `Markup` is escaped."""
     return Markup("".join(_write_child(child) for child in children))
 
 
@@ -55,5 +55,5 @@ def _write_attribute(name: str, value: object) -> str:
 
 
 def format_number(value: float) -> str:
-    """Format a coordinate with at most two decimals."""
+    """Return a coordinate as text with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))

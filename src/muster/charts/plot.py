@@ -43,7 +43,7 @@ class LinePoints(Struct, frozen=True):
 
 
 def color_of(number: int) -> str:
-    """Return the colour of the series with this number; from `COLORS` on, all series are grey."""
+    """Return the colour of the series with this number. From `COLORS` on, all series are grey."""
     return str(number) if number < COLORS else "rest"
 
 
@@ -230,9 +230,10 @@ def _format_tenth(value: float) -> str:
 
 
 def draw_table(header: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1) -> Markup:
-    """Return an HTML table; the first cell of each row is the row's heading.
+    """Return an HTML table. The first cell of each row is the row's heading.
 
-    words: how many columns, from the first one, hold words, which stand left; the others hold numbers.
+    words: how many columns, from the first one, contain words, which are left-aligned; the other columns contain
+    numbers.
     """
     aligned = [{"class": "words"} if 0 < place < words else {} for place in range(len(header))]
     names = zip(header, aligned, strict=True)

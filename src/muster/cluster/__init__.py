@@ -1,1 +1,1 @@
-"""The embedded cluster: a store, an API server, nodes, and the controllers that a real cluster has."""
+"""The embedded cluster: a store, an API server, nodes, and the controllers of kube-controller-manager."""

@@ -1,7 +1,8 @@
-"""Back up, restore and salvage a home, for `muster backup`, `muster restore` and `muster up --salvage`.
+"""Back up, restore and salvage a cluster's home directory.
 
-A backup holds all objects as of one revision, the history, and the keys of the cluster. So clients and pods that knew
-the cluster before also know what is restored. A running server sends its objects from memory, so no write waits.
+The commands are `muster backup`, `muster restore` and `muster up --salvage`. A backup contains all objects at one
+revision, the history of runs, and the keys of the cluster. So clients and pods of the old cluster can use the restored
+one. A running server sends its objects from memory, so no write waits.
 """
 
 import os
@@ -34,7 +35,7 @@ _LENGTH_BYTES = 4
 _HISTORY = (history.FILE, f"{history.FILE}-wal")
 _STAMP = "%Y-%m-%dT%H%M%S"
 
-# The attempts to read a store beside a server that writes without a pause; about half of them find it sound.
+# How often to try to read a store next to a server that keeps writing. About half of the attempts find it sound.
 _ATTEMPTS_BESIDE = 20
 _PAUSE_BESIDE_SECONDS = 0.05
 
@@ -42,7 +43,7 @@ _PAUSE_BESIDE_SECONDS = 0.05
 class _Message(msgspec.Struct, array_like=True):
     """One object of a backup that is being sent.
 
-    The last message says how many objects there were, and at which revision.
+    The last message contains the number of objects and the revision of the store.
     """
 
     revision: int
@@ -54,7 +55,7 @@ class _Message(msgspec.Struct, array_like=True):
 
 
 async def send(store: Store) -> AsyncIterator[bytes]:
-    """Yield all objects of a store as of now, in pieces."""
+    """Yield all current objects of a store, in pieces."""
     snapshot, encoder = store.everything(), msgspec.msgpack.Encoder()
     piece = bytearray()
     for entry in snapshot.entries:
@@ -93,7 +94,7 @@ async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[JournalRecord], in
 
 
 def read(home: Path) -> tuple[list[JournalRecord], int]:
-    """Return the objects of a home where no server runs, and their revision. Raises `DataDirectoryError`."""
+    """Return the objects in a home without a running server, and their revision. Raises `DataDirectoryError`."""
     if not (home / FILE).exists():
         raise DataDirectoryError(f"there is nothing to back up in {home}")
     with _hold_lock(home):
@@ -107,10 +108,10 @@ def read(home: Path) -> tuple[list[JournalRecord], int]:
 
 
 def check_beside_server(home: Path) -> None:
-    """Raise `DataDirectoryError` if the next server would not open the store; a server may be using it now.
+    """Raise `DataDirectoryError` if the next server would refuse the store, which a running server may be using now.
 
-    A server that writes meanwhile makes a sound store look damaged about every other time. So damage counts only if
-    each of many attempts to read finds it.
+    If a server writes meanwhile, about every other attempt finds a sound store damaged. So damage counts only if each
+    of many attempts to read finds it.
     """
     problem: Damage | OSError | None = None
     for _ in range(_ATTEMPTS_BESIDE):
@@ -129,7 +130,7 @@ def check_beside_server(home: Path) -> None:
 
 
 def history_of(home: Path, now: datetime) -> bytes:
-    """Return the history of a home where no server runs; b"" if there is none. Raises `DataDirectoryError`."""
+    """Return the history in a home without a running server; b"" if there is none. Raises `DataDirectoryError`."""
     if not (home / history.FILE).exists():
         return b""
     with _hold_lock(home):
@@ -150,7 +151,10 @@ def check_absent(file: Path, *, replace: bool) -> None:
 
 
 def save(file: Path, home: Path, records: list[JournalRecord], revision: int, ran: bytes) -> None:
-    """Write a backup of these objects, of a history and of the keys in a home, and check it. Raises `OSError`."""
+    """Write a backup of these objects, the history of runs, and the keys in a home; then check it. Raises `OSError`.
+
+    ran: the content of the history file; b"" for none.
+    """
     files = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
     if ran:
         files[history.FILE] = ran
@@ -165,8 +169,9 @@ def save(file: Path, home: Path, records: list[JournalRecord], revision: int, ra
 
 
 def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path | None:
-    """Replace a home's cluster by a backup; return where the replaced files are, or None.
+    """Replace a home's cluster by a backup; return the directory of the replaced files, or None if there were none.
 
+    replace: whether existing files may be replaced.
     Raises `DataDirectoryError`, `OSError`.
     """
     with _hold_lock(home):
@@ -174,7 +179,7 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
         if occupied and not replace:
             raise DataDirectoryError(f"{home} holds a cluster ({', '.join(occupied)}): --force keeps its files aside")
         aside = home / f"before-restore-{now:{_STAMP}}"
-        revision = max(backup.revision, _newest_marked(home)) + BEYOND
+        revision = max(backup.revision, _read_newest_marked(home)) + BEYOND
         archive.install(home, Backup(backup.records, revision, {}), aside)
         keys = {Path(name).name: content for name, content in backup.files.items() if name.startswith(f"{PKI}/")}
         for name in (*([PKI] if keys else []), *_HISTORY):
@@ -192,8 +197,8 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
         return None
 
 
-def _newest_marked(home: Path) -> int:
-    """Return the newest revision in the mark of a home; 0 without a readable mark."""
+def _read_newest_marked(home: Path) -> int:
+    """Return the newest revision in the mark of a home; 0 if no mark can be read."""
     try:
         marked = read_mark(home)
     except Damage:
@@ -210,7 +215,7 @@ class Salvaged(msgspec.Struct, frozen=True):
 
 
 def salvage_home(home: Path, now: datetime) -> Salvaged | None:
-    """Replace a damaged store by its intact objects; return None if nothing is damaged.
+    """Replace a damaged store by its intact objects; return None if the store is not damaged.
 
     Raises `DataDirectoryError`, `OSError`.
     """

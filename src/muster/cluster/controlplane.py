@@ -1,7 +1,7 @@
 """Assemble the control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
 
-All of it runs on one event loop, in virtual time too. Nodes are not part of it: they come and go, and are in
-`embedded`.
+All of it runs on one event loop, and in tests also in virtual time. Nodes are not part of it: they may be added and
+removed, and are in `embedded`.
 """
 
 import asyncio
@@ -102,11 +102,11 @@ MakeDefinitions: TypeAlias = Callable[[], Iterable[Document]]
 
 
 class ControlPlane(Struct, frozen=True):
-    """A running store and API server, and a manager that the caller still has to run.
+    """A running store and API server, and a manager that the caller must run.
 
     integrations: the kinds of jobs that may queue.
-    nodes: the connections to nodes and their pods, by name; whoever runs nodes registers them here.
-    failed: set if the disk fails for good.
+    nodes: the connections to nodes and their pods, by node name; the code that runs nodes registers them here.
+    failed: set if the disk fails permanently.
     decisions: the newest decisions of the engine.
     """
 
@@ -124,12 +124,16 @@ class ControlPlane(Struct, frozen=True):
     decisions: DecisionLog
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
-        """Return a client of the server for this user. It calls the server in this process, without a socket."""
+        """Return a client that acts as this user. It calls the server in this process, without a socket.
+
+        manager: the field manager of the client's writes.
+        """
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
     def add_controllers(self, parts: Iterable[Part] = tuple(Part), reach: Reach = over_https) -> Engine:
-        """Add all controllers of a cluster except those that run pods; of the engine, add only these parts.
+        """Add all controllers of a cluster except those that run pods.
 
+        parts: the parts of the engine to add.
         reach: opens transports to worker clusters.
         """
         # Custom resources come and go: controllers of all kinds follow their definitions.
@@ -160,7 +164,7 @@ class ControlPlane(Struct, frozen=True):
         self.manager.add(ClaimReleaser(self.manager))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         parts = frozenset(parts)
-        if Part.JOBS in parts:  # beside a real API server the cluster's own controllers run, if they are there
+        if Part.JOBS in parts:  # a cluster with a real API server has its own controllers
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
             self.manager.add(CronJobController(self.manager, recorder, self.inputs.zone))
@@ -191,14 +195,15 @@ async def control_plane(
     make_definitions: MakeDefinitions = tuple,
     find_account: Callable[[int], Account] | None = None,
 ) -> AsyncIterator[ControlPlane]:
-    """Run a store and a server on a journal, with the objects that every cluster begins with.
+    """Run a store and a server on a journal, with the objects that every cluster starts with.
 
-    trust: called once the journal is ours. By default the server is not reached from outside, and its tokens end with
-    it.
+    trust: called after the journal is locked. By default the server accepts no connections from outside, and its tokens
+    expire with it.
     integrations: the kinds of jobs that may queue.
-    make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway.
-    find_account: looks up the Unix account of a pod by its id, under a system server.
-    Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
+    make_definitions: makes CustomResourceDefinitions for kinds that the server serves anyway, so that clients find
+    them.
+    find_account: returns the Unix account of a pod by user ID, under a system server; None otherwise.
+    Raises `DataDirectoryError` if the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = inputs.clock, inputs.ids, inputs.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,7 +1,7 @@
-"""Keep what the engine decided beside the store of a durable cluster, and answer users who may list jobs.
+"""Keep the engine's decisions next to the store of a durable cluster, and serve them to users who may list jobs.
 
-Decisions are written a moment after they were made. No decision waits for the disk. A killed server loses the
-decisions of its last seconds, as nothing else in the cluster repeats them.
+Decisions are written a moment after they were made, and no decision waits for the disk. A killed server loses the
+decisions of its last seconds, because nothing else in the cluster contains them.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ from muster.cluster.store.decisions import (
 from muster.controllers.decisionlog import DecisionLog
 from muster.runtime.transport import JSON, Request, Response
 
-# Decisions that come within this time go into one write.
+# Decisions within this time share one write.
 GATHER_SECONDS = 1.0
-# How many decisions go into one write.
+# The maximum number of decisions per write.
 _AT_ONCE = 1_000
 _LONGEST_NAME = 253
 
@@ -80,13 +80,13 @@ class DecisionKeeper:
         await self._loop.run()
 
     async def stop(self) -> None:
-        """Stop `run`, after a last write."""
+        """Stop `run` after one last write."""
         await self._loop.stop()
 
     async def write(self) -> None:
         """Write all decisions that are not on disk yet.
 
-        Raises `DecisionFileError`; the next call tries again.
+        Raises `DecisionFileError`; the next call retries the write.
         """
         async with self._writing:
             while unwritten := self.unwritten:
@@ -97,7 +97,7 @@ class DecisionKeeper:
 
     @property
     def unwritten(self) -> list[Decision]:
-        """The decisions in memory that are not on disk, the oldest first."""
+        """The decisions in memory that are not on disk yet, oldest first."""
         return self._decisions.since(self._written)
 
 
@@ -123,7 +123,7 @@ class _Inquiries:
 
 
 def question_of(query: Mapping[str, str]) -> DecisionQuery:
-    """Parse the query of a request for the engine's decisions. Raises `ApiError` (400)."""
+    """Return the query in the parameters of a request for the engine's decisions. Raises `ApiError` (400)."""
     name, limit = query.get("name", ""), parse_integer(query, "limit")
     if len(name) > _LONGEST_NAME:
         raise bad_request(f"name: at most {_LONGEST_NAME} characters")
@@ -138,7 +138,9 @@ def question_of(query: Mapping[str, str]) -> DecisionQuery:
 def encode_page(unwritten: list[Decision], stored: FoundDecisions, namespace: str) -> bytes:
     """Return a page of decisions as JSON: `Decisions`.
 
-    namespace: the only one whose jobs the user asked to see; "" for all.
+    unwritten: decisions that are only in memory.
+    stored: decisions from the file.
+    namespace: the namespace whose jobs the user requested; "" means all.
     """
     bodies = [msgspec.json.encode(one) for one in unwritten] + list(stored.bodies)
     if namespace:

@@ -1,8 +1,8 @@
-"""Create the queue that a fresh embedded cluster begins with.
+"""Create the default queue of a fresh embedded cluster.
 
-The queue has all of the machine, for everybody in namespace `default`. It is created once in the life of a store,
-before any client is served. The marker is written last. A server that is killed in between creates what is missing at
-its next start. Once the marker exists nothing is created again, so that a user may delete or change the queue.
+The queue has all resources of the machine, for all users of namespace `default`. It is created once in the life of a
+store, before any client is served. A marker is written last. If a server is killed before that, the next start creates
+what is missing. When the marker exists nothing is created again, so that a user may delete or change the queue.
 
 Flavor and ClusterQueue have names that no common manifest uses, so applying and deleting Kueue's examples does not
 affect them. The LocalQueue is `default`, where Kueue looks for the queue of a job that names none. A store of an older
@@ -49,9 +49,11 @@ _RESOURCES = ("cpu", "memory", "pods")
 
 
 async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
-    """Create the ResourceFlavor, ClusterQueue and LocalQueue of a fresh cluster, and a mark that says so.
+    """Create the ResourceFlavor, ClusterQueue and LocalQueue of a fresh cluster, and a marker.
 
-    Do nothing if there is a mark: users may have deleted the queues. The quota follows the nodes. Raises `ApiError`.
+    Do nothing if the marker exists, because users may have deleted the queues. The quota follows the nodes.
+    Raises `ApiError`.
+    nodes: the nodes whose resources the quota covers first.
     """
     if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):
         return
@@ -80,7 +82,7 @@ async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
 async def _choose_names(client: Client) -> tuple[str, str]:
     """Return the names of the default ClusterQueue and its flavor.
 
-    They are the old names if an older version began to create them.
+    If an older version of Muster has started to create them, these are its names.
     """
     old = await client.find(CLUSTER_QUEUE, _OLD_QUEUE)
     if old is not None and FOLLOWS_NODES in old.metadata.annotations:

@@ -1,8 +1,8 @@
 """Run the embedded cluster: a control plane and its nodes in one process.
 
-`run_ephemeral_cluster` is the cluster inside `muster run`: its containers end with the process, however that ends, and
-nothing on disk outlives it. The next one removes what a killed one leaves. The durable cluster that is reached over
-HTTPS is in `serving`.
+`run_ephemeral_cluster` is the cluster inside `muster run`. Its containers are killed whenever the process exits, and
+its files are removed; the next such cluster removes the files of a killed one. The durable cluster that clients reach
+over HTTPS is in `serving`.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 from muster.runtime.process.accounts import Account
 
-if TYPE_CHECKING:  # it imports everything for HTTP, which a cluster of one command does without
+if TYPE_CHECKING:  # this module imports HTTP, which a cluster of one command does not need
     from muster.cluster.entrance import Entrance
 
 log = logging.getLogger(__name__)
@@ -59,10 +59,11 @@ _PRIVATE = "muster-run-"  # the prefix of private clusters' homes
 
 
 class Running(Struct, frozen=True):
-    """A running cluster, and the tasks that must not end before it does.
+    """A running cluster, and the tasks that must not stop before it does.
 
-    home: the directory of its data. complete: set by the host once everything has started and the host has recorded
-    that; `/readyz` answers 200 from then on.
+    home: the directory of its data.
+    complete: the host sets it after everything has started and the host has recorded the start. `/readyz` answers 200
+    from then on.
     """
 
     plane: ControlPlane
@@ -73,7 +74,10 @@ class Running(Struct, frozen=True):
     complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def end(self) -> None:
-        """End the pods gracefully, then the controllers; the server answers until the last status is written."""
+        """Terminate the pods gracefully, then stop the controllers.
+
+        The server answers until the last status is written.
+        """
         for node in self.nodes:
             node.leave_pods_running = self.abandoned.is_set()
         await self.plane.manager.stop()
@@ -81,7 +85,7 @@ class Running(Struct, frozen=True):
     async def wait_until_started(self, *, default_queue: bool) -> None:
         """Wait until the controllers and the nodes are ready. Raises the error of a failed part.
 
-        default_queue: whether a fresh cluster gets one.
+        default_queue: whether to create the default queue of a fresh cluster.
         """
         plane = self.plane
         await self.until(plane.manager.ready.wait())
@@ -91,14 +95,14 @@ class Running(Struct, frozen=True):
             await _create_default_queue(plane)
 
     def abandon(self) -> None:
-        """Let the end of the cluster not wait for its pods.
+        """Stop the cluster without waiting for its pods.
 
         The pods keep running, or are killed at once if they may not outlive this process.
         """
         self.abandoned.set()
 
     async def until(self, end: Coroutine[Any, Any, Any]) -> None:
-        """Wait until the coroutine has ended. Raises the error of a part of the cluster that fails before that."""
+        """Wait until the coroutine has finished. Raises the error of a part of the cluster that fails before that."""
         ending = asyncio.ensure_future(end)
         try:
             ended_tasks, _ = await asyncio.wait(
@@ -112,7 +116,7 @@ class Running(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_ephemeral_cluster() -> AsyncIterator[Running]:
-    """Run a cluster in memory with one process node, in a temporary home, for as long as the context lasts."""
+    """Run a cluster in memory with one process node, in a temporary home, while the context is open."""
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:
@@ -126,7 +130,7 @@ async def run_ephemeral_cluster() -> AsyncIterator[Running]:
 
 
 async def _remove_abandoned(directory: Path) -> None:
-    """Remove the homes of private clusters that have ended: this process's, and those of killed ones."""
+    """Remove the homes of ephemeral clusters that have stopped: of this process, and of killed processes."""
     for name in plainfiles.list_names(directory):
         home = directory / name
         if name.startswith(_PRIVATE) and _is_abandoned(home):
@@ -136,7 +140,7 @@ async def _remove_abandoned(directory: Path) -> None:
 
 
 def _is_abandoned(home: Path) -> bool:
-    """Return whether a directory belongs to this user, and is the home of a cluster that has ended."""
+    """Return whether a directory belongs to this user, and is the home of a cluster that no longer runs."""
     try:
         with plainfiles.open_plain_file(home / "lock") as lock:
             return home.lstat().st_uid == os.getuid() and not filelock.is_taken(lock)
@@ -155,7 +159,10 @@ async def run_cluster(
     default_queue: bool = False,
     entrance: "Entrance | None" = None,
 ) -> AsyncIterator[Running]:
-    """Run a control plane as `start_control_plane` does, once its controllers and nodes have started."""
+    """Run a control plane as `start_control_plane` does, and wait until its controllers and nodes have started.
+
+    default_queue: whether to create the default queue of a fresh cluster.
+    """
     async with start_control_plane(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
         await running.wait_until_started(default_queue=default_queue)
         running.complete.set()
@@ -188,15 +195,16 @@ async def start_control_plane(
     find_account: FindAccount | None = None,
     disks: Sequence[Path] = (),
 ) -> AsyncIterator[Running]:
-    """Run a control plane whose controllers and nodes are starting.
+    """Run a control plane; enter the context while its controllers and nodes are still starting.
 
-    Users can query it, and help if the start does not end.
-    adopt: whether containers outlive a killed server, so that the next one finds them in `state`.
-    entrance: the addresses and credentials by which clients, the cluster's pods among them, reach the server.
-    find_account: looks up the Unix account of a pod by its user id; None unless this is a system server.
-    beside: starts what else the host runs with the control plane.
+    So users can already query it, and help if the start does not finish.
+    adopt: whether containers outlive a killed server, so that the next server finds them in `state`.
+    entrance: the addresses and credentials by which clients, including the cluster's pods, reach the server; None for
+    no access from outside.
+    beside: starts the other services of the host.
     make_definitions: makes the CustomResourceDefinitions of built-in kinds, for clients that look for them.
-    disks: directories, besides `state`, whose disks need room before more pods start.
+    find_account: returns the Unix account of a pod by user ID; None unless this is a system server.
+    disks: directories besides `state` whose disks need free space before another pod starts.
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
@@ -234,9 +242,10 @@ async def start_control_plane(
 
 
 def _with_release_address(configuration: Configuration) -> Configuration:
-    """Bind the release of groups to loopback unless the configuration says where: our pods are on this machine.
+    """Return the configuration with the address at which pods of a group learn that they may start.
 
-    Groups of pods then hear at once that they may start.
+    Unless the configuration sets this address, it is on loopback, because the pods are on this machine. So a group
+    starts without delay.
     """
     muster = configuration.muster
     if muster.group_scheduling.bind_address:
@@ -253,9 +262,10 @@ async def _create_default_queue(plane: ControlPlane) -> None:
 
 
 async def _wait_until_registered(plane: ControlPlane) -> None:
-    """Wait until every node is ready; before that, a user who submits would hear that there are no nodes.
+    """Wait until every node is ready.
 
-    The wait is limited: only a user who is served can remove a webhook that refuses nodes.
+    Before that, a user who submits a job would get an error about missing nodes. The wait is limited: a webhook may
+    refuse nodes, and users can remove it only while they are served.
     """
     missing = set(plane.nodes)
     all_there = asyncio.Event()
@@ -289,7 +299,10 @@ async def add_nodes(
     find_account: FindAccount | None = None,
     disks: Sequence[Path] = (),
 ) -> list[ProcessNode]:
-    """Add the nodes to the manager, connect the server to their pods, and end what earlier servers have left."""
+    """Add the nodes to the manager, connect the server to their pods, and kill leftover pods of earlier servers.
+
+    The parameters are the same as for `start_control_plane`; variables: environment variables for all pods.
+    """
     manager = plane.manager
     await asyncio.to_thread(_make_directory, state)
     counts: Counter[str] = Counter()
@@ -330,7 +343,8 @@ async def add_nodes(
                 disks=disks,
                 find_account=find_account,
             )
-            # Only a server that is asked to stop ends the pods: the next one finds those that a failed server leaves.
+            # Only a server that is asked to stop terminates the pods. The next server finds the pods that a failed
+            # server leaves.
             node.leave_pods_running = adopt
             manager.add(node)
             process_nodes.append(node)
@@ -343,7 +357,7 @@ async def add_nodes(
 
 
 async def _require_free(client: Client, names: Collection[str]) -> None:
-    """Raise `ApiError` (409) if a machine that has joined has one of the names of our own nodes."""
+    """Raise `ApiError` (409) if a machine that has joined the cluster has the name of one of the server's own nodes."""
     for node in (await client.list(NODE, labels=NODE_KIND_LABEL)).items:
         if node.metadata.name in names and NODE_IDENTITY in node.metadata.annotations:
             why = "a joined machine has this name: start with fewer nodes, or delete it and let it join by another name"
@@ -351,7 +365,7 @@ async def _require_free(client: Client, names: Collection[str]) -> None:
 
 
 async def _remove_directory(directory: Path) -> str:
-    """Remove a directory; return why some of it stays, or "" if all of it is gone."""
+    """Remove a directory; return why some of it could not be removed, or ""."""
     try:
         await asyncio.to_thread(removal.remove, directory)
     except RemovalError as error:
@@ -360,7 +374,7 @@ async def _remove_directory(directory: Path) -> str:
 
 
 def _make_directory(state: Path) -> None:
-    """Make the directory of the nodes; set aside anything else in its place. Raises OSError."""
+    """Make the directory of the nodes; rename anything else at its path. Raises OSError."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:

@@ -1,7 +1,7 @@
-"""Set up how a server is reached from outside: its credentials, and its addresses.
+"""Set up how clients reach a server: its credentials and its addresses.
 
 The addresses are bound before the server listens on them. Pods get the address when they start, which may be before the
-server is ready to answer on it. Pods always get the address on loopback, wherever else the server listens.
+server answers on it. Pods always get the loopback address, wherever else the server listens.
 """
 
 import logging
@@ -41,9 +41,9 @@ from muster.runtime.kube.kubeconfig import KubeconfigError
 
 # Returns the user with a certificate, an authorization header or a Unix user id. Raises `ApiError` (401, 403).
 Identify = Callable[[User | None, str, int | None], Awaitable[User]]
-# Returns a client of a user who looks at pages.
+# Returns the client that acts for a user of the pages.
 Connect = Callable[[User], Client]
-# Makes what is served beside the API. The last arguments are the names by which other machines reach the server, and
+# Makes the pages served next to the API. The last arguments are the names by which other machines reach the server, and
 # its URL on this machine.
 MakePages = Callable[[ControlPlane, Identify, Connect, Sequence[str], str], Pages]
 log = logging.getLogger(__name__)
@@ -53,11 +53,11 @@ _LAST_PORT_TRIES, _LAST_PORT_SECONDS = 10, 0.1
 
 
 class Entrance:
-    """The credentials and sockets of a server. Its methods are called in order, once the directory `home` is ours.
+    """The credentials and sockets of a server. Call its methods in their order, after the directory `home` is locked.
 
-    port: 0 for any free one.
-    make_pages: makes the pages for people, beside the API.
-    local: the local socket of a system server, which the users of this machine connect to; None for no such server.
+    port: the port to listen on; 0 for any free port.
+    make_pages: makes the pages for people, next to the API.
+    local: the local socket of a system server, to which the users of this machine connect; None for other servers.
     """
 
     credentials: Credentials
@@ -80,7 +80,7 @@ class Entrance:
         self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
 
     def trust(self) -> Trust:
-        """Load the credentials, or make them. Raises `CredentialError`, `OSError`."""
+        """Load the credentials, or create them. Raises `CredentialError`, `OSError`."""
         names = self._exposure.certified
         self.credentials = Credentials.load(self._home / PKI, RealClock().now(), Ids(), names)
         return self.credentials.trust
@@ -92,7 +92,7 @@ class Entrance:
         """
         host, _ = self._exposure.inside(self._port)
         inside = bind_socket(host, self._port, "--port")
-        self._port = _port_of(inside)  # addresses without a port of their own get this one
+        self._port = _get_port(inside)  # addresses without a port of their own get this one
         self._listeners[host, self._port] = inside
         for host, number in self._exposure.outside(self._port):
             if (host, number) not in self._listeners:
@@ -105,7 +105,7 @@ class Entrance:
         return make_variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
-        """Return the controllers that announce the bound addresses to pods and to other machines."""
+        """Return the controllers that publish the bound addresses to pods and to other machines."""
         info = self.credentials.cluster_info(self.outside or self.url)
         return ServerService(manager, self._port), ClusterInfo(manager, info)
 
@@ -131,19 +131,19 @@ class Entrance:
 
     @property
     def url(self) -> str:
-        """The URL of the server for programs of this machine."""
+        """The URL of the server for programs on this machine."""
         return make_url(LOOPBACK, self._port)
 
     @property
     def outside(self) -> str:
-        """The URL of the server for other machines; "" if they do not reach it."""
+        """The URL of the server for other machines; "" if other machines cannot reach the server."""
         if not self._exposure.addresses:
             return ""
         first = self._listeners[self._exposure.outside(self._port)[0]]
-        return make_url(self._exposure.certified[0], _port_of(first))
+        return make_url(self._exposure.certified[0], _get_port(first))
 
     def close(self) -> None:
-        """Close the sockets, if the server did not get as far as listening there, and remove the local ones."""
+        """Close the sockets that are not in use yet, and remove the local sockets."""
         for listener in self._listeners.values():
             listener.close()
         for local in filter(None, (self._local_socket, self._home_socket)):
@@ -151,7 +151,10 @@ class Entrance:
 
 
 def connect_viewer(plane: ControlPlane, flow: Flow, user: User) -> Client:
-    """Return the client with which pages act for a user. Its requests count as the user's own."""
+    """Return the client with which the pages act for a user.
+
+    Its requests count against the user's own share of the server.
+    """
     transport = SeatedTransport(plane.server, user, flow)
     return Client(transport, field_manager="muster-dashboard", neighbor=transport)
 
@@ -161,24 +164,24 @@ async def _identify(
 ) -> User:
     """Return the user that these credentials authenticate, as for a request to the API.
 
+    peer: the user ID of a local socket's client; None for other connections.
     Raises `ApiError` (401, 403).
     """
     return await find_peer(peer) if peer is not None else authenticator.user(certificate, authorization)
 
 
 async def find_owner(uid: int) -> User:
-    """Return the administrator for the user of this process. Raises `ApiError` (403) for any other user."""
+    """Return the administrator if `uid` is the user of this process. Raises `ApiError` (403) for any other user."""
     if uid != os.geteuid():
         raise forbidden(f"this socket serves the user with the id {os.geteuid()} alone, and you have the id {uid}")
     return ADMIN
 
 
 def bind_in_home(home: Path) -> LocalSocket | None:
-    """Bind the socket for the user's own commands in the home; None if the system allows none there.
+    """Bind the socket for the user's own commands in the home; None if the system allows no socket there.
 
-    Raises `AddressForeign` if another user has put a socket there.
-    Without the socket, commands connect over TLS: the path of a socket has at most 107 bytes, and some file systems
-    have no sockets.
+    Raises `AddressForeign` if another user has put a socket there. Without the socket, commands connect over TLS: the
+    path of a socket has at most 107 bytes, and some file systems have no sockets.
     """
     try:
         return LocalSocket.bind(home / HOME_SOCKET, FOR_OWNER)
@@ -192,7 +195,7 @@ def bind_in_home(home: Path) -> LocalSocket | None:
 async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
     """Return the port of the last start if it is free, because users have it in their kubeconfigs; otherwise 0.
 
-    A server that was killed a moment ago may hold it a little longer than its home.
+    A server that was just killed may occupy its port a little longer than its home.
     """
     last = find_last_port(home)
     for _ in range(_LAST_PORT_TRIES if last else 0):
@@ -206,10 +209,10 @@ async def find_free_port(home: Path, exposure: Exposure, clock: Clock) -> int:
 
 
 def find_last_port(home: Path) -> int:
-    """Return the port of the last start, which the kubeconfig of the home names; 0 if it names none."""
+    """Return the port of the last start, from the kubeconfig in the home; 0 if there is none."""
     if not (kubeconfig := home / "kubeconfig").exists():
         return 0
-    from muster.runtime.kube.kubeconfig_files import read  # it loads the YAML library, which a first start needs not
+    from muster.runtime.kube.kubeconfig_files import read  # loads the YAML library, not needed at a first start
 
     try:
         return urlsplit(read(kubeconfig).connection().cluster.server).port or 0
@@ -217,7 +220,7 @@ def find_last_port(home: Path) -> int:
         return 0
 
 
-def _port_of(listener: socket.socket) -> int:
+def _get_port(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 

@@ -1,6 +1,6 @@
 """Parse `--listen ADDRESS[:PORT]` and `--name NAME`. Pure.
 
-The options say where other machines reach the server, and by which names.
+The options define where other machines reach the server, and by which names.
 """
 
 from collections.abc import Sequence
@@ -16,26 +16,26 @@ _MAX_PORT = 65535
 
 
 class ExposureError(ValueError):
-    """The error of a `--listen` or `--name` that makes no sense; says which, and what was expected."""
+    """An invalid value of `--listen` or `--name`. The message says which value, and what was expected."""
 
 
 class Address(Struct, frozen=True):
-    """An address or a host name to listen on, in its usual form. Without a port, the port is that of loopback."""
+    """An address or a host name to listen on, in its normal form. port: None means the port on loopback."""
 
     host: str
     port: int | None = None
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the address means all addresses of the machine, so that other machines cannot connect by it."""
+        """Whether the address means all addresses of the machine, so that nobody can connect to the address itself."""
         return self.host in _EVERYWHERE
 
 
 class Exposure(Struct, frozen=True):
     """The addresses and names by which other machines and users reach the server.
 
-    Without addresses, only programs of this machine do.
-    names: further host names and addresses by which others reach it, such as those of a router.
+    addresses: without any, only programs of this machine reach the server.
+    names: further host names and addresses by which others reach it, such as a router's.
     """
 
     addresses: tuple[Address, ...] = ()
@@ -49,8 +49,8 @@ class Exposure(Struct, frozen=True):
     def inside(self, port: int) -> tuple[str, int]:
         """Return the address to listen on for programs of this machine.
 
-        That is loopback at this port, or all addresses of the machine if other machines reach the server there at this
-        port.
+        It is loopback with this port. If other machines reach the server at all addresses with this port, it is all
+        addresses.
         """
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
@@ -64,9 +64,10 @@ UNEXPOSED = Exposure()
 
 
 def parse(listen: Sequence[str], also: Sequence[str] = ()) -> Exposure:
-    """Return where other machines reach the server, from the options `--listen` and `--name`. Raises `ExposureError`.
+    """Return where other machines reach the server. Raises `ExposureError`.
 
-    listen: the values of `--listen`. also: the values of `--name`.
+    listen: the values of `--listen`.
+    also: the values of `--name`.
     """
     addresses = tuple(map(_parse_address, listen))
     if also and not addresses:
@@ -106,7 +107,10 @@ def _parse_address(text: str) -> Address:
 
 
 def _split_port(text: str) -> tuple[str, str | None]:
-    """Return the host, and the port or None. An IPv6 address with a port has brackets. Raises `ExposureError`."""
+    """Return the host, and the port or None, of a `--listen` value. Raises `ExposureError`.
+
+    An IPv6 address with a port must have brackets.
+    """
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -119,7 +123,7 @@ def _split_port(text: str) -> tuple[str, str | None]:
 
 
 def _parse_host(text: str, option: str) -> str:
-    """Return an address in its usual form, or a host name. Raises `ExposureError`."""
+    """Return an address in its normal form, or a host name in lower case. Raises `ExposureError`."""
     try:
         address = ip_address(text)
     except ValueError:

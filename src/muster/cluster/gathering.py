@@ -1,4 +1,4 @@
-"""Gather what is to be written, so that what comes within a moment goes into one write."""
+"""Collect records for a moment, so that they share one write."""
 
 import asyncio
 import logging
@@ -14,8 +14,10 @@ log = logging.getLogger(__name__)
 class GatheringLoop:
     """A loop that waits some seconds for more records, and then writes all of them at once.
 
-    A write that fails is logged and tried again later: no other part of the cluster needs the records.
-    write: writes all records. failure: the error with which it fails. seconds: how long to wait for more records.
+    A failed write is logged and retried later, because no other part of the cluster needs the records.
+    write: writes all records.
+    failure: the type of error that `write` raises.
+    seconds: how long to wait for more records.
     """
 
     def __init__(self, write: Callable[[], Awaitable[None]], failure: type[Exception], seconds: float) -> None:
@@ -41,7 +43,7 @@ class GatheringLoop:
                 self._wake.set()
 
     async def stop(self) -> None:
-        """Stop `run`, after a last write."""
+        """Stop `run` after one last write."""
         self._stopping.set()
         self._wake.set()
 

@@ -1,4 +1,4 @@
-"""Run the history of a durable cluster: keep it beside the store, and answer users who may list jobs."""
+"""Keep the history of a durable cluster next to the store, and serve it to users who may list jobs."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -25,7 +25,7 @@ BACKUP_PATH = "/muster/backup/history"  # where a server sends the whole history
 _CONTENT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
 
-# The limits of a query. Patterns are matched with every name, and long ones with many stars would take long.
+# The limits of a query. Each pattern is compared with every name, and long patterns with many stars take long.
 _MOST_NAMES = 20
 _LONGEST_NAME = 253
 _MOST_STARS = 3
@@ -59,9 +59,9 @@ async def record_history(plane: ControlPlane, home: Path) -> AsyncIterator[None]
 
 
 def access_to(request: Request, user: User) -> Access:
-    """Return the access that a query needs.
+    """Return the access right that a query for the history needs.
 
-    A user who may list Jobs, of a namespace or of all, may see their history.
+    A user who may list Jobs, in a namespace or in all, may read their history.
     """
     return Access(user, "list", JOB.group, JOB.plural, request.query.get("namespace", ""))
 
@@ -94,7 +94,7 @@ class _Inquiries:
 
 
 def question_of(query: Mapping[str, str]) -> HistoryQuery:
-    """Parse the query of a request for the history. Raises `ApiError` (400)."""
+    """Return the query in the parameters of a request for the history. Raises `ApiError` (400)."""
     names = _split_words(query, "names")
     if len(names) > _MOST_NAMES or any(len(one) > _LONGEST_NAME or one.count("*") > _MOST_STARS for one in names):
         raise bad_request(f"names: at most {_MOST_NAMES}, each with at most {_MOST_STARS} stars")
@@ -113,7 +113,7 @@ def question_of(query: Mapping[str, str]) -> HistoryQuery:
 
 
 def encode_runs(page: FoundRuns) -> bytes:
-    """Return the answer as JSON: `Runs`."""
+    """Return a page of runs as JSON: `Runs`."""
     more = f"{page.more[0]}/{page.more[1]}" if page.more is not None else ""
     return b'{"items":[%b],"more":"%b"}' % (b",".join(page.bodies), more.encode())
 

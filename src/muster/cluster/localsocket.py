@@ -1,6 +1,6 @@
-"""Bind the local sockets of a server, in directories that only its user can change.
+"""Bind the local sockets of a server, in directories that only the server's user can change.
 
-A system server has one for all users of the machine. Every server has one in its home for its own user.
+A system server has one socket for all users of the machine. Every server has one in its home for its own user.
 """
 
 import logging
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class AddressForeign(AddressUnusable):
-    """A path at which another user has put a socket; the text says whose it is."""
+    """A path at which another user has put a socket. The message names that user."""
 
 
-# All users may connect: the kernel says who each of them is.
+# All users may connect, because the kernel tells the server the user ID of each client.
 FOR_ALL = 0o666
 # Only the user of the server may connect.
 FOR_OWNER = 0o600
@@ -50,7 +50,7 @@ def bind_local(path: Path, mode: int = FOR_ALL) -> socket.socket:
 
 
 class LocalSocket(Struct, frozen=True):
-    """A bound socket, with its path and the result of `identify_file` for the path."""
+    """A bound socket, with its path, and the file's identity from `identify_file`."""
 
     path: Path
     listener: socket.socket
@@ -75,9 +75,9 @@ def identify_file(path: Path) -> tuple[int, int]:
 
 
 def remove_local(path: Path, file: tuple[int, int]) -> None:
-    """Remove the socket of a server that ends, unless another server's socket has the path now.
+    """Remove the socket of a server that stops, unless the path now has another server's socket.
 
-    A client would wait for a socket that no process serves.
+    Otherwise clients would wait for a socket that no process serves.
     file: the result of `identify_file` when the socket was bound.
     """
     try:
@@ -90,14 +90,17 @@ def remove_local(path: Path, file: tuple[int, int]) -> None:
 
 
 def _require_directory(directory: Path) -> None:
-    """Raise `NotOursError` if another user could put a socket into a directory. Raises OSError."""
+    """Raise `NotOursError` if another user could put a socket into a directory.
+
+    Raises OSError if it cannot be examined.
+    """
     status = require_way(directory)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise NotOursError(f"other users can change {directory}: choose another directory with --socket")
 
 
 def _require_free(path: Path) -> None:
-    """Raise `AddressTaken` or `AddressUnusable` if something uses a path already. Raises OSError."""
+    """Raise `AddressTaken` or `AddressUnusable` if the path is already in use. Raises OSError."""
     if not os.path.lexists(path):
         return
     status = path.lstat()
@@ -109,5 +112,5 @@ def _require_free(path: Path) -> None:
         try:
             client.connect(str(path))
         except ConnectionRefusedError:
-            return  # of a server that is gone
+            return  # the socket file of a server that has exited
     raise AddressTaken(f"another process listens on {path}: stop it or choose another socket with --socket")

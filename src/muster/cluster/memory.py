@@ -1,12 +1,12 @@
-"""Return memory that the C library keeps to the machine: objects of a megabyte come and go, and the server stays."""
+"""Return memory that the C library holds to the machine. The server runs long, and frees many objects of a megabyte."""
 
 import ctypes
 
 
 def give_back() -> None:
-    """Give free memory that lies between used memory back to the machine.
+    """Return free memory between used memory to the machine.
 
-    C libraries other than glibc have no such function.
+    Only glibc has such a function; with other C libraries, do nothing.
     """
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):

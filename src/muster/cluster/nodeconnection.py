@@ -1,6 +1,6 @@
 """Define the contract between the API server and the nodes: logs, commands in containers, their streams, and ports.
 
-Upstream it is the kubelet's API. Both sides import this module and not each other.
+Upstream this is the kubelet's API. Server and nodes import this module, and not each other.
 """
 
 import socket
@@ -22,18 +22,18 @@ class LogOptions(Struct, frozen=True):
     """The selection of a container's log.
 
     container: its name, checked.
-    follow: go on until the container ends.
-    previous: read its previous run instead of the current one (between two runs, both are the run that has ended).
-    before_newest: let `previous` mean the run before the newest, also between two runs. Muster's own: a follower misses
-    none.
-    attempt: read its run of this number, counted from 0, of the kept runs. Muster's own.
-    raw: as the node keeps it, see `muster.runtime.containerlogs`. Muster's own: it tells exactly what the program
-    wrote.
-    timestamps: begin every line with its time (RFC 3339).
-    since_seconds: only what is not older than this.
-    since_time: only what was written from then on; not both of them.
-    tail_lines: only so many lines at the end, before what is followed.
-    limit_bytes: end after so many bytes.
+    follow: continue until the container exits.
+    previous: read the previous run instead of the current one. Between two runs, both mean the run that has exited.
+    before_newest: let `previous` mean the run before the newest run, also between two runs, so that a follower misses
+    no run. An extension of Muster.
+    attempt: read the kept run with this number, counted from 0; None for the current run. An extension of Muster.
+    raw: return the log as the node stores it, see `muster.runtime.containerlogs`. It shows exactly what the program
+    wrote. An extension of Muster.
+    timestamps: start every line with its time (RFC 3339).
+    since_seconds: read only lines that are not older than this many seconds.
+    since_time: read only lines written at this time or later; excludes `since_seconds`.
+    tail_lines: read only this many lines at the end, before following.
+    limit_bytes: stop after this many bytes.
     """
 
     container: str
@@ -53,8 +53,8 @@ class CommandOptions(Struct, frozen=True):
     """The program to run or attach to, and its streams.
 
     container: the name of an existing container.
-    command: the program and its arguments; none to attach to the running program.
-    tty: whether its streams are a terminal, which has no standard error of its own.
+    command: the program and its arguments; empty to attach to the running program.
+    tty: whether its streams are a terminal, which has no separate standard error.
     """
 
     container: str
@@ -66,7 +66,7 @@ class CommandOptions(Struct, frozen=True):
 
     @property
     def channels(self) -> frozenset[int]:
-        """The channels that carry the streams of the command."""
+        """The channels that carry the streams of the command, including errors."""
         wanted = (
             (self.stdin, STDIN), (self.stdout, STDOUT), (self.stderr, STDERR), (self.tty, RESIZE), (True, ERROR)
         )  # fmt: skip
@@ -74,21 +74,21 @@ class CommandOptions(Struct, frozen=True):
 
 
 class Program(Protocol):
-    """A program that runs in a container, as the server uses it."""
+    """A program that runs in a container, as the API server uses it."""
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield the program's output until it has ended, as pieces of its standard output (1) and error (2)."""
+        """Yield the program's output until the program exits, as pieces of its standard output (1) and error (2)."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """Write to the program's standard input, and wait while it does not read.
+        """Write to the program's standard input, and wait while the program does not read.
 
-        Data that the other end will not read is dropped.
+        Drop the data if the program has closed its input.
         """
         ...
 
     async def end_input(self) -> None:
-        """End the program's standard input."""
+        """Close the program's standard input."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
@@ -96,7 +96,7 @@ class Program(Protocol):
         ...
 
     async def wait_for_end(self) -> int:
-        """Wait until the program has ended, and return its exit code. Raises `ApiError` if it could not be started."""
+        """Wait until the program exits, and return its exit code. Raises `ApiError` if it could not be started."""
         ...
 
 
@@ -108,7 +108,7 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 
 
 class GpuUse(Struct, frozen=True):
-    """The use of GPUs: thousandths of GPUs that work, and bytes of their memory."""
+    """The use of GPUs: the load in thousandths of a GPU, and the bytes of GPU memory."""
 
     milli_gpus: int = 0
     memory_bytes: int = 0
@@ -118,9 +118,11 @@ class GpuUse(Struct, frozen=True):
 
 
 class Reading(Struct, frozen=True):
-    """The usage of a container: its processor seconds so far, the bytes of memory that it holds now, and its GPUs.
+    """The usage of a container.
 
-    gpus: None if the container has no GPU, or nothing is known of its use.
+    cpu_seconds: its CPU time since its start.
+    memory_bytes: its current memory.
+    gpus: its use of GPUs; None if the container has no GPU, or its use is unknown.
     """
 
     cpu_seconds: float
@@ -129,10 +131,10 @@ class Reading(Struct, frozen=True):
 
 
 class LogSource(Protocol):
-    """The connection of the server to a node, for logs."""
+    """The API server's access to the logs of a node."""
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none."""
+        """Yield the log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is no log."""
         ...
 
     def list_kept_pods(self, job: str) -> Sequence[KeptPod]:
@@ -145,26 +147,26 @@ class LogSource(Protocol):
 
 
 class NodeConnection(LogSource, Protocol):
-    """The connection of the server to a node."""
+    """The API server's access to a node and its pods."""
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Return the context that runs a command in a container while it is open.
+        """Return a context that runs a command in a container while it is open.
 
         Raises `ApiError` (400) if the container does not run.
         """
         ...
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Return the context that joins the streams of a container's own process while it is open.
+        """Return a context that connects a client to the streams of a container's main process while it is open.
 
         Raises `ApiError` (400) if the container does not run.
         """
         ...
 
     def dial(self, pod: Pod) -> Dial:
-        """Return a function that connects to ports of a pod. Raises `ApiError` (400) if the pod does not run."""
+        """Return a function that connects to a port of the pod. Raises `ApiError` (400) if the pod does not run."""
         ...
 
     async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return the CPU and memory that each container of the node uses, by the pod's UID and the container's name."""
+        """Return the current usage of each container on the node, by the pod's UID and the container's name."""
         ...

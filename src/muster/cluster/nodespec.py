@@ -10,7 +10,7 @@ from muster.api.values.quantity import advise_notation, parse_amount
 
 KINDS = ("process", "simulated")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
-# The most nodes that one process plays; more would be a typing error.
+# The maximum number of nodes that one process simulates; a larger number is probably a typing error.
 MAX_NODES = 100_000
 MAX_GPUS = 1024
 # Kubernetes' limit for a ResourceSlice; a simulated node publishes one for each driver.
@@ -19,13 +19,13 @@ _DEVICES = "device/"
 
 
 class NodeSpecError(ValueError):
-    """The error of a `--nodes` value that makes no sense; says which part, and what was expected."""
+    """An invalid value of `--nodes`. The message says which part is invalid, and what was expected."""
 
 
 class NodeSpec(Struct, frozen=True):
     """A number of nodes of one kind, as `--nodes` describes them.
 
-    resources: the quantities that each node has; for a process node, the part of the machine that it offers.
+    resources: the quantities that each node offers; empty for the machine's.
     played_gpus: how many GPUs a process node simulates instead of offering the machine's.
     devices: how many devices each simulated node has for resource claims, by driver.
     """
@@ -37,7 +37,10 @@ class NodeSpec(Struct, frozen=True):
     devices: Mapping[str, int] = field(default_factory=dict)
 
     def names(self, taken: int = 0) -> list[str]:
-        """Return the names of the nodes, which are numbered after `taken` nodes of the same kind."""
+        """Return the names of the nodes.
+
+        taken: how many nodes of the same kind have names already; the numbers continue after them.
+        """
         stem = "node" if self.kind == "process" else "sim"
         return [f"{stem}-{number}" for number in range(taken, taken + self.count)]
 
@@ -84,7 +87,10 @@ def parse(text: str) -> NodeSpec:
 
 
 def _parse_played(text: str, kind: str, value: str) -> int:
-    """Return how many GPUs a process node simulates. Raises `NodeSpecError`."""
+    """Return how many GPUs a process node should simulate. Raises `NodeSpecError`.
+
+    text: the whole value of `--nodes`, for errors.
+    """
     count, _, how = value.partition(":")
     if how not in ("", "fake") or (kind == "process" and not how):
         raise NodeSpecError(f"{text!r}: a process node offers the GPUs of its machine; gpus=4:fake plays four instead")
@@ -94,7 +100,10 @@ def _parse_played(text: str, kind: str, value: str) -> int:
 
 
 def _parse_devices(text: str, kind: str, part: str) -> dict[str, int]:
-    """Return the devices of a driver that each node has. Raises `NodeSpecError`."""
+    """Return how many devices of a driver each node has. Raises `NodeSpecError`.
+
+    text: the whole value of `--nodes`, for errors.
+    """
     driver, _, count = part.partition("=")
     if kind != "simulated":
         raise NodeSpecError(f"{text!r}: only simulated nodes play devices for resource claims")
@@ -106,7 +115,7 @@ def _parse_devices(text: str, kind: str, part: str) -> dict[str, int]:
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:
-    """Return a suggestion for a mistyped word, as the end of a sentence, or ""."""
+    """Return a suggestion for a mistyped word, as the end of a sentence; "" if no known word is similar."""
     from difflib import get_close_matches
 
     matches = get_close_matches(word, known, n=1, cutoff=0.5)

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 AUDIT_LOG = "audit.log"
 
-# The modules that only some requests import, without those that bring a library of their own, such as aiohttp.
+# The modules that only some requests import, except those that load a library of their own, such as aiohttp.
 LATE_MODULES = (
     "muster.cluster.apiserver.cel.evaluate",
     "muster.cluster.apiserver.cel.front",
@@ -52,13 +52,14 @@ _LATE_SECONDS = 5.0
 
 
 class Options(Struct, frozen=True):
-    """The options of `muster up`. Without an audit policy no audit log is kept.
+    """The options of `muster up`.
 
+    audit_policy: None for no audit log.
     exposure: where other machines reach the server; by default nowhere.
-    local_socket: where a system server, which runs each pod as the Unix user who owns its namespace, serves the users
-    of this machine; None for a server whose pods run as its own user.
-    make_pages: makes what is served for people beside the API.
-    make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway, such as Kueue's.
+    local_socket: where a system server serves the users of this machine; it runs each pod as the Unix user who owns its
+    namespace. None for a server that runs its pods as its own user.
+    make_pages: makes the pages for people that are served next to the API.
+    make_definitions: makes CustomResourceDefinitions for kinds that the server serves anyway, such as Kueue's.
     """
 
     home: Path
@@ -73,11 +74,11 @@ class Options(Struct, frozen=True):
 
 
 async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -> None:
-    """Run until SIGTERM or SIGINT, then end all pods and stop.
+    """Run until SIGTERM or SIGINT, then terminate all pods and stop.
 
-    ready: called once everything serves, before `/readyz` answers 200. Its arguments are the URL for this machine, the
-    URL for other machines ("" for none), how process nodes keep the limits of containers ("" without such nodes), and
-    what they offer less than was asked for.
+    ready: called after everything has started, before `/readyz` answers 200. Its arguments are the URL for this
+    machine, the URL for other machines ("" for none), how process nodes enforce the limits of containers ("" without
+    such nodes), and which requested resources they lack.
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -105,7 +106,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
             find_account=find_account if options.local_socket is not None else None,
             disks=(options.home,),
         ) as running:
-            await end_everything(other_state)  # of a server with this home that ran its pods as other users
+            await end_everything(other_state)  # the pods of a server that ran its pods as other users
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
             _give_backups(running.plane)
@@ -127,9 +128,9 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
 
 
 async def _load_late_modules(clock: Clock) -> None:
-    """Load what only some requests need, once the first jobs after the start have had their time.
+    """Import the modules that only some requests need, after a pause in which the first jobs can start.
 
-    A server may run while its files are upgraded, and the new files need not go with what it has loaded.
+    Muster may be upgraded while a server runs, and the new files may not fit the modules that the server has loaded.
     """
     await clock.sleep(_LATE_SECONDS)
     for name in LATE_MODULES:
@@ -146,7 +147,7 @@ async def _make_entrance(options: Options) -> Entrance:
 
 @asynccontextmanager
 async def _keep_records(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Keep the history of jobs and the decisions of the engine within the context."""
+    """Record the history of jobs and the decisions of the engine within the context."""
     async with history.record_history(plane, home), decisions.keep_decisions(plane, home):
         yield
 
@@ -160,7 +161,7 @@ async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None
         if starting.done():
             starting.result()
             settle()
-            give_back()  # what the start took for a moment: 2 MB, and 5 the first time
+            give_back()  # the memory that only the start needed: 2 MB, and 5 MB the first time
     finally:
         starting.cancel()
         ending.cancel()
@@ -179,7 +180,7 @@ def _give_backups(plane: ControlPlane) -> None:
 
 
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
-    """Keep the audit log of the server's requests from now on. Raises `NotOursError`, `OSError`."""
+    """Write the audit log of the server's requests from now on. Raises `NotOursError`, `OSError`."""
     require_file(path)
     around = plane.inputs
     plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

@@ -1,8 +1,8 @@
 """Decide as which Unix account a node of a system server runs a pod, and which pods it refuses. Pure.
 
-The namespace says whose pods it holds. A pod cannot choose another account, and has nothing that the node would have to
-do for it with the superuser's rights. The API server already refuses what the node would, and tells the submitter; the
-node does not rely on that.
+The namespace determines the owner of its pods. A pod cannot choose another account, and gets nothing for which the node
+would need the superuser's rights. The API server already refuses such pods and reports that to the submitter; the node
+does not rely on that.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from muster.api.meta import wire_name
 from muster.api.ours.unixusers import UNIX_UID, UNIX_USER
 from muster.runtime.process.accounts import Account, AccountError
 
-# The volumes that hold only what the pod's user writes, or may read by the API.
+# The kinds of volumes that contain only data that the pod's user writes, or may read through the API.
 _VOLUMES = frozenset(("empty_dir", "config_map", "secret", "downward_api", "projected"))
 _NO_CONTEXT = (None, SecurityContext())
 
@@ -20,7 +20,7 @@ _ADVICE = "submit the job as another user, or in the namespace of one, such as -
 
 
 class TenancyError(Exception):
-    """The error of a pod that a system server does not run; the text is for the user."""
+    """A pod that a system server refuses to run. The message is for the user."""
 
 
 def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Account]) -> Account:
@@ -52,7 +52,7 @@ def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Ac
 
 
 def is_plain(spec: PodSpec) -> bool:
-    """Return whether a pod asks only for what every account may have."""
+    """Return whether a pod requests only rights that every account has."""
     contexts = (container.security_context for container in _list_containers(spec))
     if spec.security_context not in (None, PodSecurityContext()) or any(one not in _NO_CONTEXT for one in contexts):
         return False
@@ -60,7 +60,7 @@ def is_plain(spec: PodSpec) -> bool:
 
 
 def require_tenable(spec: PodSpec, account: Account) -> None:
-    """Raise `TenancyError` if a pod asks for what its account may not have."""
+    """Raise `TenancyError` if a pod requests rights that its account lacks."""
     for problem in _list_problems(spec, account):
         raise TenancyError(f"{problem}: pods of this namespace run as user {account.name}")
 

@@ -1,8 +1,8 @@
-"""Map the Unix users of the machine to users of the API, and give each of them a namespace at the first contact.
+"""Map the Unix users of the machine to users of the API, and give each a namespace on first contact.
 
-A user gets the rights of the role `admin` there, those to hold and cancel jobs, and a LocalQueue. All users read what
-they share: nodes and queues. The superuser may do everything. The annotations of a namespace say whose it is; `tenancy`
-reads them.
+In this namespace a user gets the rights of the role `admin`, the rights to hold and cancel jobs, and a LocalQueue. All
+users may read shared objects: nodes and queues. The superuser may do everything. The annotations of a namespace name
+its owner; `tenancy` reads them.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ from muster.runtime.process.accounts import Account, AccountError, find_account,
 UNIX_USERS = "unix-users"
 _BINDING = "muster:unix-user"
 _WORK_BINDING = "muster:unix-user:work"
-# The annotation of a namespace that has got all that a user begins with. What the superuser removes later stays away.
+# The annotation of a namespace whose initial objects exist. If the superuser removes one later, it is not created
+# again.
 _FURNISHED = "muster.dev/unix-user-furnished"
 _OVERFLOW_UID = 65534  # the kernel's id of any user whom it cannot name
 
@@ -50,7 +51,8 @@ _SHARED = (
 class UnixUsers:
     """The Unix users of the machine, as users of the cluster.
 
-    client: acts for the server itself. find: looks up an account.
+    client: acts for the server itself.
+    find: looks up the Unix account of a user ID.
     """
 
     def __init__(self, client: Client, find: Callable[[int], Account] = find_account) -> None:
@@ -59,7 +61,7 @@ class UnixUsers:
         self._finding: dict[int, asyncio.Task[User]] = {}  # by uid
 
     async def share(self) -> None:
-        """Create the roles by which users read shared objects, and cancel and hold their own jobs.
+        """Create the roles by which users read shared objects, and hold and cancel their own jobs.
 
         Raises `ApiError`.
         """
@@ -70,11 +72,11 @@ class UnixUsers:
         await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(SHARED_ROLE, SHARED_ROLE, subject))
 
     async def user_of(self, uid: int) -> User:
-        """Return the cluster's user for the Unix user with this id, and create the user's namespace if it is missing.
+        """Return the cluster's user for a Unix user ID, and create the user's namespace if it is missing.
 
-        Raises `ApiError`.
-        Connections that come while a user is looked up share the outcome, so a user who opens a thousand does not keep
-        others waiting. Nothing is cached after that, so the next connection sees changed groups.
+        Raises `ApiError`. Connections that arrive during a lookup share its result, so a user with a thousand
+        connections does not delay others. The result is not cached after that, so the next connection sees changed
+        groups.
         """
         finding = self._finding.get(uid)
         if finding is None:
@@ -95,7 +97,7 @@ class UnixUsers:
         name = user_name_of(account.name)
         if uid == 0:
             return User(name, frozenset({MASTERS, AUTHENTICATED}), str(uid))
-        await self._furnish(account)
+        await self._create_namespace_objects(account)
         names = map(group_name_of, groups)
         return User(name, frozenset({UNIX_USERS, AUTHENTICATED, *names}), str(uid))
 
@@ -105,8 +107,8 @@ class UnixUsers:
         account = self._find(uid)
         return account, name_groups(account)
 
-    async def _furnish(self, account: Account) -> None:
-        """Create the user's namespace and the objects in it, unless that was done before. Raises `ApiError`."""
+    async def _create_namespace_objects(self, account: Account) -> None:
+        """Create the user's namespace and its initial objects, unless that was done before. Raises `ApiError`."""
         name = namespace_of(account.name, account.uid)
         marks = {UNIX_USER: account.name, UNIX_UID: str(account.uid)}
         await create_missing(self._client, NAMESPACE, {"metadata": {"name": name, "annotations": marks}})
@@ -123,7 +125,7 @@ class UnixUsers:
             await self._client.patch(NAMESPACE, name, {"metadata": {"annotations": {_FURNISHED: "true"}}})
 
     async def _create_queue(self, namespace: str) -> None:
-        """Create a LocalQueue with the same ClusterQueue as that of namespace `default`, if there is one."""
+        """Create a LocalQueue with the ClusterQueue of the LocalQueue in namespace `default`, if that exists."""
         model = await self._client.find(LOCAL_QUEUE, LOCAL_QUEUE_NAME, DEFAULT_NAMESPACE)
         if model is not None:
             spec = {"clusterQueue": model.spec.cluster_queue}
@@ -132,7 +134,7 @@ class UnixUsers:
 
 
 def _require_owner(namespace: Namespace, marks: dict[str, str]) -> None:
-    """Raise `ApiError` (403) if the user's namespace belongs to another user."""
+    """Raise `ApiError` (403) unless the namespace's annotations equal `marks`, which name the user."""
     annotations = namespace.metadata.annotations
     if any(annotations.get(key) != value for key, value in marks.items()):
         owner = annotations.get(UNIX_USER)

@@ -8,7 +8,7 @@ from muster.install.options import Json, Options, make_metadata
 PROMETHEUS_RULE: Final = Kind("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules", dict)
 
 
-def _alert(name: str, expression: str, lasts: str, severity: str, summary: str, description: str) -> Json:
+def _make_alert(name: str, expression: str, lasts: str, severity: str, summary: str, description: str) -> Json:
     return {
         "alert": name,
         "expr": expression,
@@ -19,7 +19,7 @@ def _alert(name: str, expression: str, lasts: str, severity: str, summary: str, 
 
 
 ALERTS: Final = (
-    _alert(
+    _make_alert(
         "MusterEngineAbsent",
         'absent(kueue_build_info{replica_role=~"leader|standalone"})',
         "5m",
@@ -27,7 +27,7 @@ ALERTS: Final = (
         "No engine leads, so nothing that waits starts.",
         "Jobs that run go on. Look at the pods of the engine and its Lease: kubectl -n kueue-system get pods,leases",
     ),
-    _alert(
+    _make_alert(
         "MusterClusterQueueInactive",
         'kueue_cluster_queue_status{status="active"} == 0',
         "10m",
@@ -35,7 +35,7 @@ ALERTS: Final = (
         "ClusterQueue {{ $labels.cluster_queue }} admits nothing.",
         "Its condition Active says why: kubectl get clusterqueue {{ $labels.cluster_queue }} -o yaml",
     ),
-    _alert(
+    _make_alert(
         "MusterQueueStandsStill",
         'sum by (cluster_queue) (kueue_pending_workloads{status="active"}) > 0'
         " unless sum by (cluster_queue) (increase(kueue_admitted_workloads_total[1h])) > 0",
@@ -44,7 +44,7 @@ ALERTS: Final = (
         "Jobs wait in ClusterQueue {{ $labels.cluster_queue }}, and none was admitted for an hour.",
         "The head may need more than there ever is, or all quota is held by long jobs: muster why JOB says which.",
     ),
-    _alert(
+    _make_alert(
         "MusterManyEvictions",
         "sum by (cluster_queue, reason) (increase(kueue_evicted_workloads_total[1h])) > 20",
         "15m",
@@ -52,7 +52,7 @@ ALERTS: Final = (
         "ClusterQueue {{ $labels.cluster_queue }} lost over 20 jobs in an hour to {{ $labels.reason }}.",
         "Evicted jobs lose what they did since their last checkpoint. Look at preemption, at priorities and at nodes.",
     ),
-    _alert(
+    _make_alert(
         "MusterGangsWaitForNodes",
         "muster_scheduler_waiting_gangs > 0",
         "1h",
@@ -60,7 +60,7 @@ ALERTS: Final = (
         "{{ $value }} gangs have quota and find no nodes.",
         "The quota promises more than the nodes have, or nodes are lost or cordoned: muster status, muster top",
     ),
-    _alert(
+    _make_alert(
         "MusterReconcileErrors",
         "sum by (controller) (rate(controller_runtime_reconcile_errors_total[10m])) > 0.1",
         "15m",
@@ -68,7 +68,7 @@ ALERTS: Final = (
         "Controller {{ $labels.controller }} fails again and again.",
         "The log of the leading replica names the object and the error.",
     ),
-    _alert(
+    _make_alert(
         "MusterControllerFallsBehind",
         "max by (name) (workqueue_depth) > 1000",
         "15m",

@@ -39,9 +39,9 @@ def certificate_documents(options: Options) -> list[Json]:
 
 
 def inject(document: Json, options: Options) -> Json:
-    """Return a document with the annotation that makes cert-manager inject its authority, if the document needs one.
+    """Return a document with the annotation that makes cert-manager inject its authority, if the document needs it.
 
-    Webhook configurations, APIServices, and definitions whose objects are converted need one.
+    Webhook configurations, APIServices, and definitions whose objects are converted need it.
     """
     if not options.cert_manager or not _is_asked(document):
         return document

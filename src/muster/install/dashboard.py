@@ -1,4 +1,4 @@
-"""Write the Deployment of the dashboard, which sends its requests with the rights of the person who looks at it.
+"""Write the Deployment of the dashboard, which sends its requests with the rights of the viewer.
 
 If each viewer signs in with a token, the dashboard's ServiceAccount has no rights. If a proxy authenticates the
 viewers, the account may impersonate the users and groups that the Configuration names. If it names no users, the
@@ -76,7 +76,7 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
             "template": {
                 "metadata": {
                     "labels": PART_OF | _SELECTED,
-                    "annotations": _annotate(options),
+                    "annotations": _make_annotations(options),
                 },
                 "spec": _make_pod(options, identity),
             },
@@ -87,7 +87,7 @@ def dashboard_documents(options: Options) -> Iterator[Json]:
 def impersonation_documents(namespace: str, identity: IdentityHeaders) -> list[Json]:
     """Return the ClusterRole and the binding that let the dashboard's account impersonate viewers.
 
-    namespace: the account's.
+    namespace: the namespace of the account.
     """
     return [
         cluster_role(IMPERSONATING, impersonation_rules(identity), _SELECTED),
@@ -109,7 +109,7 @@ def impersonation_rules(identity: IdentityHeaders) -> list[Json]:
 
 
 def describe_rights(options: Options) -> str:
-    """Return the sentence for administrators on whom the dashboard's account may impersonate; "" if nobody."""
+    """Return a sentence for administrators about the users that the dashboard's account may impersonate; "" if none."""
     identity = options.settings.muster.dashboard.identity_headers
     if not options.dashboard or identity is None:
         return ""
@@ -122,7 +122,7 @@ def describe_rights(options: Options) -> str:
     )
 
 
-def _annotate(options: Options) -> Json:
+def _make_annotations(options: Options) -> Json:
     """Return an annotation with a hash of the Configuration, so that the pods restart when it changes."""
     return {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
 

@@ -85,7 +85,7 @@ def make_deployment(options: Options) -> Json:
     """Return the Deployment of the replicas; one leads, the others stand by."""
     # Replicas read their settings only at their start, so changed settings must replace the pods.
     settings = {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
-    # By default a new replica starts before the old one ends; without an election that is one too many.
+    # By default a new replica starts before the old one exits; without an election that is one too many.
     strategy = {} if most_replicas(options.settings) is None else {"strategy": {"type": "Recreate"}}
     return {
         "apiVersion": "apps/v1",
@@ -104,7 +104,7 @@ def make_deployment(options: Options) -> Json:
 
 
 def make_disruption_budget(options: Options) -> Json:
-    """Return the disruption budget: one replica at a time may be drained, also if there is only one."""
+    """Return the disruption budget: one replica at a time may be drained, even if there is only one."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

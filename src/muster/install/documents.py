@@ -1,4 +1,4 @@
-"""List all documents to install, in an order in which they may be applied. Pure: they depend on the options alone."""
+"""List all documents to install, in an order in which they may be applied. Pure: they depend only on the options."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -44,7 +44,7 @@ def kind_of(document: Json) -> Kind[Json]:
 
 
 def make_documents(options: Options) -> list[Json]:
-    """Return the documents of an installation with these options, each after those that it needs.
+    """Return the documents of an installation with these options, each after the documents that it needs.
 
     Raises `BadAddressError`.
     """
@@ -82,6 +82,6 @@ def _make_conversion(options: Options) -> WebhookClientConfig | None:
 
 
 def _with_label(document: Json) -> Json:
-    """Return the document with the label by which users find Muster's objects."""
+    """Return the document with the label that marks all of Muster's objects."""
     meta = document["metadata"]
     return document | {"metadata": meta | {"labels": (meta.get("labels") or {}) | PART_OF}}

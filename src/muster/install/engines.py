@@ -21,7 +21,7 @@ ENGINES: Final = {
 
 
 class SeveralError(Exception):
-    """A Deployment of an engine exists in several namespaces; the message names them."""
+    """An engine's Deployment that exists in several namespaces. The message names them."""
 
 
 async def configuration_text(
@@ -29,8 +29,9 @@ async def configuration_text(
 ) -> str | None:
     """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
 
-    namespace: where the engine is; by default every namespace is searched.
-    engines: the names of their Deployments, to search in another order. Raises `ApiError`, `SeveralError`.
+    namespace: where the engine is; "" searches all namespaces.
+    engines: the names of their Deployments, to search in another order.
+    Raises `ApiError`, `SeveralError`.
     """
     for engine in engines:
         name, key = ENGINES[engine]
@@ -42,7 +43,7 @@ async def configuration_text(
 
 
 async def list_running_engines(client: Client, namespace: str) -> Sequence[str]:
-    """Return the pods of Muster's engine in the namespace that have not ended. Raises `ApiError`."""
+    """Return the names of the pods of Muster's engine in the namespace that have not finished. Raises `ApiError`."""
     labels = ",".join(f"{key}={value}" for key, value in SELECTED.items())
     return [
         pod.metadata.name for pod in (await client.list(POD, namespace, labels=labels)).items if not is_finished(pod)

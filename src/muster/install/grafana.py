@@ -132,7 +132,7 @@ def _list_panels() -> Iterator[Json]:
 
 
 def dashboard_document(options: Options) -> Json:
-    """Return the ConfigMap with the dashboard; the label is the one that Grafana's sidecar looks for."""
+    """Return the ConfigMap with the dashboard, which has the label that Grafana's sidecar searches for."""
     head = make_metadata("muster-grafana-dashboard", options.namespace)
     labels = {**head.get("labels", {}), "grafana_dashboard": "1"}
     return {

@@ -26,8 +26,8 @@ SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/compon
 class Options(Struct, frozen=True):
     """The options of an installation.
 
-    text: the Configuration as it was written, for the ConfigMap.
-    settings: the same, parsed.
+    text: the Configuration as text, for the ConfigMap.
+    settings: the same Configuration, parsed.
     webhooks: whether the API server sends writes to the engine's webhooks.
     kinds: the kinds whose definitions are installed, or removed, with the engine.
     cert_manager: whether cert-manager makes the certificates, as the Configuration says.
@@ -52,7 +52,7 @@ class Options(Struct, frozen=True):
 
     @property
     def visibility(self) -> bool:
-        """Whether the API server passes requests for pending workloads on to the engine."""
+        """Whether the API server forwards requests for pending workloads to the engine."""
         return self.settings.features.is_enabled("VisibilityOnDemand")
 
     @property
@@ -79,6 +79,6 @@ def make_default_configuration(namespace: str = NAMESPACE) -> str:
 
 
 def make_metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
-    """Return the metadata of an installed object; an empty namespace for a cluster-wide one."""
+    """Return the metadata of an installed object. namespace: "" for a cluster-wide object."""
     place = {"namespace": namespace} if namespace else {}
     return {"name": name, **place, "labels": PART_OF | (labels or {})}

@@ -1,8 +1,9 @@
 """Write the roles for users, equal to Kueue's.
 
 Users with `admin` or `edit` in a namespace submit jobs there and see their state; users with `view` see that state.
-`kueue-batch-admin-role` is for administrators of queues, `kueue-batch-user-role` for users who submit. Bindings refer
-to these names, so they are Kueue's. The roles also aggregate, by Kueue's labels, the rules that other programs add.
+`kueue-batch-admin-role` is for administrators of queues, `kueue-batch-user-role` for users who submit jobs. Bindings
+refer to these names, so the names are Kueue's. The roles also aggregate, by Kueue's labels, the rules that other
+programs add.
 """
 
 from typing import Any, Final
@@ -36,28 +37,28 @@ def peoples_rights() -> list[Json]:
         cluster_role(
             "muster-queues-editor",
             [*make_rules(_ALL, *KUEUE_KINDS), *make_rules(READ, *KUEUE_KINDS, of="status"), _LINES],
-            _labels_for("batch-admin"),
+            _make_labels_for("batch-admin"),
         ),
         cluster_role(
             "muster-jobs-editor",
             [*make_rules(_ALL, *_JOBS), *make_rules(READ, *_JOBS, of="status")],
-            _labels_for("batch-admin", "batch-user") | _labels_within("admin", "edit"),
+            _make_labels_for("batch-admin", "batch-user") | _make_labels_within("admin", "edit"),
         ),
         cluster_role(
             "muster-jobs-viewer",
             [*make_rules(READ, *_JOBS, *_QUEUES), *make_rules(READ, *_JOBS, *_QUEUES, of="status"), _LINES],
-            _labels_for("batch-user") | _labels_within("admin", "edit", "view"),
+            _make_labels_for("batch-user") | _make_labels_within("admin", "edit", "view"),
         ),
-        cluster_role("muster-queues-viewer", make_rules(READ, *KUEUE_KINDS), _labels_for("batch-user")),
+        cluster_role("muster-queues-viewer", make_rules(READ, *KUEUE_KINDS), _make_labels_for("batch-user")),
     ]
 
 
-def _labels_for(*names: str) -> dict[str, str]:
+def _make_labels_for(*names: str) -> dict[str, str]:
     """Return the labels of a role that is aggregated into Kueue's roles."""
     return {f"rbac.kueue.x-k8s.io/{name}": "true" for name in names}
 
 
-def _labels_within(*names: str) -> dict[str, str]:
+def _make_labels_within(*names: str) -> dict[str, str]:
     """Return the labels of a role that is aggregated into Kubernetes' own roles."""
     return {f"{GROUP}/aggregate-to-{name}": "true" for name in names}
 
@@ -65,4 +66,4 @@ def _labels_within(*names: str) -> dict[str, str]:
 def _make_collecting_role(name: str, label: str) -> Json:
     """Return a role into which the cluster aggregates the rules of labelled roles."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": make_metadata(name)}
-    return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _labels_for(label)}]}}
+    return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _make_labels_for(label)}]}}

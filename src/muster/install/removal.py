@@ -29,7 +29,7 @@ from muster.install.documents import make_documents
 from muster.install.options import NAME, SELECTED, Json, Options
 from muster.operator.precedence import OURS, beside_others
 
-# These are deleted first and in this order, because they use others; the rest one by one.
+# These are deleted first and in this order, because they use others; the other kinds one by one.
 _FIRST: Final = (LOCAL_QUEUE, CLUSTER_QUEUE)
 # The API server calls the engine because of these kinds.
 _ASKING: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
@@ -52,12 +52,13 @@ _PLACE: Final = re.compile(r"@([A-Z_]+)@")
 def make_removal_script(options: Options) -> str:
     """Return the shell script that removes an installation with these options.
 
-    options.kinds: the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
+    `options.kinds` are the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
     """
     takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]
     election = options.settings.leader_election
-    # Include what may have been installed before, as deleting absent objects does no harm: webhooks, and the right of
+    # Include objects that may have been installed before, as deleting absent objects does no harm: webhooks, and the
+    # right of
     # a dashboard to act as others, which must not stay behind.
     installed = make_documents(replace(options, webhooks=True))
     if options.settings.muster.dashboard.identity_headers is None or not options.dashboard:
@@ -76,10 +77,10 @@ def make_removal_script(options: Options) -> str:
         "JOBSETS_OF_OTHERS": "" if takes_jobsets else _OTHERS_JOBSETS,
         "JOBSET_LEASE": LEASE_NAME,
         "JOBSET_NAMESPACE": options.settings.muster.job_set_namespace,
-        "JOBSET_SECONDS": str(_takeover_seconds(LeaderElection())),
+        "JOBSET_SECONDS": str(_compute_takeover_seconds(LeaderElection())),
         "LEASE": election.resource_name,
         "LEASE_NAMESPACE": options.lease_namespace,
-        "LEASE_SECONDS": str(_takeover_seconds(election)),
+        "LEASE_SECONDS": str(_compute_takeover_seconds(election)),
         "LOOK_SECONDS": str(_LOOK_SECONDS),
         "NAMESPACE": options.namespace,
         "OURS": OURS,
@@ -95,7 +96,7 @@ def make_removal_script(options: Options) -> str:
     return _PLACE.sub(lambda match: values[match[1]], text)
 
 
-def _takeover_seconds(election: LeaderElection) -> int:
+def _compute_takeover_seconds(election: LeaderElection) -> int:
     """Return the seconds within which a standby replica takes a free Lease, rounded up."""
     return ceil((1 + _JITTER) * election.retry_period / SECOND) + _LOOK_SECONDS
 
@@ -109,8 +110,9 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
 
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the
     cluster writes it whenever one of its parts changes, and would create it again.
+    how: further arguments of the commands.
     """
-    groups = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
+    groups = groupby((each for each in installed if wanted(each["kind"])), key=_make_kubectl_arguments)
     lines = [
         f"remove {kind}{place}{how}" + "".join(f" \\\n  {each['metadata']['name']}" for each in several)
         for (kind, place), several in groups
@@ -118,8 +120,8 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
     return "\n".join(reversed(lines))
 
 
-def _kind_and_place(document: Json) -> tuple[str, str]:
-    """Return an object's kind, with its group, and its namespace, as kubectl arguments.
+def _make_kubectl_arguments(document: Json) -> tuple[str, str]:
+    """Return an object's kind, with its group, and its namespace, as arguments for kubectl.
 
     The group is needed because other groups may have a kind of that name.
     """

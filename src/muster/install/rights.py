@@ -74,7 +74,7 @@ def engine_rights(options: Options) -> list[Json]:
         *(cluster_binding(name, options.namespace) for name in cluster_rules(options)),
         *(make_role(name, place, allowed) for name, place, allowed in local_rules(options)),
         *(make_binding(name, place, options.namespace) for name, place, _ in local_rules(options)),
-        *(_front_proxys(options) if options.visibility else ()),
+        *(_make_front_proxy_bindings(options) if options.visibility else ()),
     ]
 
 
@@ -135,7 +135,7 @@ def _make_webhook_rules(settings: Configuration) -> list[Json]:
 
 
 def _make_visibility_rules(settings: Configuration) -> list[Json]:
-    """Return the RBAC rules with which the visibility server asks whether callers may read.
+    """Return the RBAC rules by which the visibility server asks whether callers may read.
 
     They also allow the leader to write the authority into the APIServices.
     """
@@ -144,7 +144,7 @@ def _make_visibility_rules(settings: Configuration) -> list[Json]:
     return [*make_rules(("create",), SUBJECT_ACCESS_REVIEW), make_rule(verbs, API_SERVICE, named)]
 
 
-def _front_proxys(options: Options) -> list[Json]:
+def _make_front_proxy_bindings(options: Options) -> list[Json]:
     """Return the binding for reading the front proxy's ConfigMap."""
     role = frontproxy.READER_ROLE
     return [make_binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
@@ -166,7 +166,7 @@ def _make_queueing_rules(settings: Configuration) -> list[Json]:
         *make_rules((*READ, "create", "delete"), PROVISIONING_REQUEST),
         *make_rules((*READ, "create", "patch", "delete"), POD_TEMPLATE),
         *make_rules(("patch", "delete"), WORKLOAD, *jobs, POD),  # pods of jobs; the leader's own, for its label
-        *_own_rules(*jobs, POD, WORKLOAD, PROVISIONING_REQUEST),
+        *_make_own_rules(*jobs, POD, WORKLOAD, PROVISIONING_REQUEST),
     ]
 
 
@@ -178,7 +178,7 @@ def _make_jobset_rules(settings: Configuration) -> list[Json]:  # noqa: ARG001  
         *make_rules(STATUS, JOB_SET, JOB, of="status"),
         *make_rules(("create",), JOB, *made),
         *make_rules(("patch",), CONFIG_MAP),
-        *_own_rules(JOB_SET),
+        *_make_own_rules(JOB_SET),
         make_rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, in whatever namespace
     ]
 
@@ -197,11 +197,11 @@ def _make_scheduling_rules(settings: Configuration) -> list[Json]:
         *make_rules(("patch",), JOB, JOB_SET, *groups),  # the annotations of a gang
         *make_rules(STATUS, POD, *groups, of="status"),
         *make_rules(("create", "patch"), POD_DISRUPTION_BUDGET),
-        *_own_rules(*groups),
+        *_make_own_rules(*groups),
     ]
     if settings.muster.scheduling.provisioning_class_name:
         granted += make_rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
-        granted += [*make_rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
+        granted += [*make_rules(("create",), POD_TEMPLATE), *_make_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
     return granted
 
 
@@ -222,6 +222,6 @@ def _list_job_kinds(settings: Configuration) -> list[Kind[Any]]:
     return [one.kind for one in list_enabled(INTEGRATIONS, settings)]
 
 
-def _own_rules(*kinds: Kind[Any]) -> list[Json]:
-    """Return the rules for creating objects that block the deletion of their owner, for clusters that check that."""
+def _make_own_rules(*kinds: Kind[Any]) -> list[Json]:
+    """Return the rules for creating objects that block the deletion of their owner. Some clusters check this right."""
     return make_rules(("update",), *kinds, of="finalizers")

@@ -43,9 +43,16 @@ def make_role(name: str, namespace: str, allowed: list[Json]) -> Json:
 
 
 def cluster_binding(name: str, namespace: str, account: str = NAME) -> Json:
-    """Return the binding of a ClusterRole to a ServiceAccount, by default the engine's. namespace: the account's."""
+    """Return the binding of a ClusterRole to a ServiceAccount.
+
+    namespace: the namespace of the account.
+    account: by default the engine's account.
+    """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": make_metadata(name)}
-    return head | {"roleRef": _make_reference("ClusterRole", name), "subjects": [_account(namespace, account)]}
+    return head | {
+        "roleRef": _make_reference("ClusterRole", name),
+        "subjects": [_make_account_subject(namespace, account)],
+    }
 
 
 def make_binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
@@ -55,12 +62,12 @@ def make_binding(name: str, place: str, namespace: str, *, of: str = "") -> Json
     of: the name of the Role, if it differs from `name`.
     """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": make_metadata(name, place)}
-    return head | {"roleRef": _make_reference("Role", of or name), "subjects": [_account(namespace)]}
+    return head | {"roleRef": _make_reference("Role", of or name), "subjects": [_make_account_subject(namespace)]}
 
 
 def _make_reference(kind: str, name: str) -> Json:
     return {"apiGroup": GROUP, "kind": kind, "name": name}
 
 
-def _account(namespace: str, name: str = NAME) -> Json:
+def _make_account_subject(namespace: str, name: str = NAME) -> Json:
     return {"kind": "ServiceAccount", "name": name, "namespace": namespace}

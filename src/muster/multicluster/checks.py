@@ -20,25 +20,25 @@ _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 
 
 class CheckController(Reconciler):
-    """The controller of MultiKueue's AdmissionChecks, run by a `Manager`; it ignores checks of other controllers."""
+    """The controller of MultiKueue's AdmissionChecks. A `Manager` runs it; it ignores checks of other controllers."""
 
     name = "multikueue_admissioncheck"
 
     def __init__(self, manager: Manager) -> None:
         super().__init__(manager)
-        self._checks = manager.informer(ADMISSION_CHECK, indexes={_BY_CONFIG: _config_of})
-        self._configs = manager.informer(MULTI_KUEUE_CONFIG, indexes={_BY_CLUSTER: _clusters_of}, optional=True)
+        self._checks = manager.informer(ADMISSION_CHECK, indexes={_BY_CONFIG: _find_config_name})
+        self._configs = manager.informer(MULTI_KUEUE_CONFIG, indexes={_BY_CLUSTER: _list_cluster_names}, optional=True)
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
         self._controller.watch(self._checks)
-        self._controller.watch(self._configs, self._users)
-        self._controller.watch(self._clusters, self._users_of_cluster, when=has_changed_usability)
+        self._controller.watch(self._configs, self._find_checks_using)
+        self._controller.watch(self._clusters, self._find_checks_using_cluster, when=has_changed_usability)
 
-    def _users(self, config: MultiKueueConfig) -> list[str]:
+    def _find_checks_using(self, config: MultiKueueConfig) -> list[str]:
         return [check.metadata.name for check in self._checks.by(_BY_CONFIG, config.metadata.name)]
 
-    def _users_of_cluster(self, cluster: MultiKueueCluster) -> list[str]:
+    def _find_checks_using_cluster(self, cluster: MultiKueueCluster) -> list[str]:
         configs = self._configs.by(_BY_CLUSTER, cluster.metadata.name)
-        return [name for config in configs for name in self._users(config)]
+        return [name for config in configs for name in self._find_checks_using(config)]
 
     async def _reconcile(self, key: str) -> Result:
         check = self._checks.get(key)
@@ -56,12 +56,12 @@ class CheckController(Reconciler):
         return None
 
 
-def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
+def _find_config_name(check: AdmissionCheck) -> tuple[str, ...]:
     """Return the name of the MultiKueueConfig of a check; () for a check of another controller."""
     parameters = check.spec.parameters
     ours = check.spec.controller_name == MULTI_KUEUE_CONTROLLER
     return (parameters.name,) if ours and parameters is not None and not find_reference_problem(parameters) else ()
 
 
-def _clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:
+def _list_cluster_names(config: MultiKueueConfig) -> tuple[str, ...]:
     return config.spec.clusters

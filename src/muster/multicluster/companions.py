@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 class StrangerError(Exception):
-    """The worker already has a PodGroup of that name that this manager did not create."""
+    """A PodGroup in the worker with the needed name that this manager did not create."""
 
 
 def list_pod_groups(pods: Iterable[Pod]) -> list[GroupReference]:
@@ -71,7 +71,8 @@ async def bring_pod_group(
 ) -> None:
     """Create the PodGroup in the worker, owned by `owner`, unless it exists.
 
-    If either cluster does not serve the kind, the pods' reference has no meaning there, and nothing is created.
+    here, there: clients of the manager's cluster and of the worker. If either cluster does not serve the kind, the
+    pods' reference has no meaning there, and nothing is created.
 
     Raises:
         StrangerError: the worker has a PodGroup of that name that this manager did not create.
@@ -96,7 +97,10 @@ async def is_barred(there: Client, group: GroupReference, namespace: str, origin
 
 
 async def _read_group(client: Client, kind: Kind[Any], name: str, namespace: str) -> tuple[Json | None, bool]:
-    """Return the PodGroup of that kind, or None, and whether the server serves the kind. Raises `ApiError`."""
+    """Return the PodGroup of that kind (None if it does not exist), and whether the server serves the kind.
+
+    Raises `ApiError`.
+    """
     try:
         return await client.get(kind.seen_as(dict), name, namespace), True
     except ApiError as error:
@@ -123,6 +127,6 @@ async def _create_group(there: Client, kind: Kind[Json], group: Json) -> None:
 
 
 def _is_not_served(error: ApiError) -> bool:
-    """Return whether a NotFound error means that the server does not serve the kind, not that an object is missing."""
+    """Return whether a NotFound error means that the server does not serve the kind. Otherwise an object is missing."""
     details = error.status.details
     return error.code == 404 and (details is None or not details.name)

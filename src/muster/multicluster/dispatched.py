@@ -1,4 +1,4 @@
-"""One dispatched workload, with the job that it was made for. Pure."""
+"""One dispatched workload and its job. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -28,8 +28,8 @@ class Dispatched(Struct, frozen=True):
 
     owners: the job that the workload names, or the pods of a group.
     mirror: None for a kind that cannot be dispatched.
-    jobs: those owners that exist in the cache.
-    document: the workload with all its fields, if this reconcile has just written it.
+    jobs: the owners that exist in the cache.
+    document: the workload with all its fields, if this reconcile has just written it; otherwise None.
     """
 
     workload: Workload
@@ -80,7 +80,7 @@ class Dispatched(Struct, frozen=True):
         return list_pod_groups(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
 
     def split(self, jobs: Iterable[tuple[Kind[Any], Any]]) -> "Copies":
-        """Divide this manager's jobs in one worker into the copies of this workload's jobs and all others."""
+        """Return this manager's jobs in one worker, divided into the copies of this workload's jobs and all others."""
         own: dict[str, Any] = {}
         strays: list[tuple[Kind[Any], Any]] = []
         for kind, job in jobs:
@@ -91,7 +91,7 @@ class Dispatched(Struct, frozen=True):
         return Copies(own, strays)
 
     def _is_own(self, kind: Kind[Any], job: Any) -> bool:
-        """Return whether a copy was made for exactly the manager's job: a user of the worker can label any job."""
+        """Return whether a copy was made for exactly the manager's job. A user of the worker can label any job."""
         meta = meta_of(job)
         if self.mirror is None or kind != self.mirror.kind or prebuilt_name(meta) != self.workload.metadata.name:
             return False
@@ -115,7 +115,7 @@ class Copies(Struct, frozen=True):
     """The jobs with this manager's label in one cluster that concern one workload.
 
     own: the copies of its jobs, by name.
-    strays: jobs that were made for other jobs, or claim so; their state is ignored.
+    strays: jobs that were made, or claim to be made, for other jobs; their state is ignored.
     """
 
     own: dict[str, Any]
@@ -123,11 +123,11 @@ class Copies(Struct, frozen=True):
 
 
 def owners_of(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
-    """Return the owners of a workload: the job that it was made for, or all pods of a group."""
+    """Return the owners of a workload: the job that it was created for, or all pods of a group."""
     controllers = tuple(owner for owner in meta.owner_references if owner.controller)
     return controllers or (meta.owner_references if is_group(meta) else ())
 
 
 def is_group(meta: ObjectMeta) -> bool:
-    """Return whether a workload was made for a group of pods, which may be added and removed."""
+    """Return whether a workload was created for a group of pods, to which pods may be added or removed."""
     return meta.annotations.get(IS_GROUP_WORKLOAD) == "true"

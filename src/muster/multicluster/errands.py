@@ -1,8 +1,8 @@
-"""Run the writes that decisions about workloads require in worker clusters, so that a slow cluster delays only itself.
+"""Run the writes in worker clusters that decisions require, so that a slow cluster delays only itself.
 
 An *errand* is all the work of one decision about one workload in one cluster. A workload has at most one running errand
-in a cluster, and a cluster a bounded number of errands at once. A later decision replaces an errand that still waits. A
-failed errand is retried, after longer and longer pauses as long as the same work is wanted.
+in a cluster, and a cluster a limited number of concurrent errands. A later decision replaces an errand that still
+waits. A failed errand is retried after growing pauses as long as the same work is wanted.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 class Errand(Struct, frozen=True):
     """The work for one workload in one cluster.
 
-    what: the purpose; two errands with an equal purpose do the same.
+    what: the purpose; two errands with an equal purpose do the same work.
     run: does the work, and returns the seconds until the next decision about the workload; None for no decision.
     """
 
@@ -42,7 +42,10 @@ class Errand(Struct, frozen=True):
 
 
 async def await_all_steps(steps: Iterable[Awaitable[Result]]) -> Result:
-    """Await all steps concurrently, each to its end; return the least seconds until a decision. Raises a failure."""
+    """Await all steps concurrently, each until it is done. Raises a failure if there is one.
+
+    Return the smallest number of seconds until a decision; None if no step needs one.
+    """
     ends = await asyncio.gather(*steps, return_exceptions=True)
     waits: list[float] = []
     for end in ends:
@@ -89,7 +92,7 @@ class Errands:
         self._lanes: dict[str, _Lane] = {}
 
     def want(self, key: str, errands: Mapping[str, Errand]) -> None:
-        """Set a workload's errands, by cluster: drop its waiting errands, and start these once they may run."""
+        """Set a workload's errands, by cluster. Drop its waiting errands, and start these when they may run."""
         for cluster, lane in self._lanes.items():
             if cluster not in errands:
                 lane.waiting.pop(key, None)

@@ -1,4 +1,4 @@
-"""Remove leftovers from workers: clones and jobs of workloads that the manager no longer has.
+"""Remove leftovers from workers: clones and jobs of workloads that no longer exist in the manager.
 
 A deletion does not reach a worker that is unreachable at that time. Objects without the manager's origin label are
 never deleted.
@@ -26,7 +26,7 @@ AGAIN_SECONDS = 5.0
 
 
 class GarbageCollector(Reconciler):
-    """The controller, run by a `Manager`, that removes the leftovers of each connected cluster at an interval."""
+    """The controller that removes the leftovers of each connected cluster at an interval. A `Manager` runs it."""
 
     name = "multikueue-gc"
 
@@ -49,7 +49,7 @@ class GarbageCollector(Reconciler):
         return self._interval if again is None else min(again, self._interval)
 
     async def _collect(self, cluster: RemoteCluster, keys: Iterator[str]) -> Result:
-        """Remove the leftovers of these workloads one by one; return when to check again if some remain."""
+        """Remove the leftovers of these workloads one by one; return when to check again, None if nothing remains."""
         again = None
         for key in keys:
             if await self._is_gone(key) and not await remove(
@@ -59,7 +59,10 @@ class GarbageCollector(Reconciler):
         return again
 
     async def _is_gone(self, key: str) -> bool:
-        """Return whether the workload is deleted; ask the manager's server, because the cache may be stale."""
+        """Return whether the workload no longer exists.
+
+        Ask the manager's server, because the cache may be stale.
+        """
         cached = self._workloads.get(key)
         if cached is not None and cached.metadata.deletion_timestamp is None:
             return False

@@ -1,11 +1,11 @@
 """Estimate how long a workload would wait in each worker cluster.
 
-The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know where there is
-room (0 s), so no run times are read for them. A dispatcher of another program needs no estimate.
+The earliest-start dispatcher sorts the clusters by this time. The other dispatchers only need to know which clusters
+have room (0 s), so no run times are read for them. A dispatcher of another program needs no estimate.
 
 The estimates are computed from caches of the workers' queues and of the manager's own workloads. A computed load is
-kept for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts those
-before it.
+cached for a moment, and workloads dispatched meanwhile are added to it. So of a thousand jobs at once, each counts the
+jobs before it.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
 
-# How long a load is kept: longer with more workloads, as reading ten thousand takes a fifth of a second.
+# How long a load is cached: longer with more workloads, because reading ten thousand takes a fifth of a second.
 KEPT_SECONDS, KEPT_SECONDS_PER_WORKLOAD = 1.0, 0.0005
 # The assumed run time if none is known; then all workloads are assumed to run alike.
 UNKNOWN_SECONDS = 3600.0
@@ -41,24 +41,24 @@ _EMPTY = Load()
 
 
 class Prospects:
-    """The estimated waits of a manager's workloads in its worker clusters, and the head starts that workloads gave."""
+    """The estimated waits of a manager's workloads in its worker clusters, and the head starts of clusters."""
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, dispatcher: str) -> None:
-        """Follow the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
+        """Watch the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""
         self._fleet, self._workloads, self._clock = fleet, workloads, clock
         self._by_start, self._lets_lead = dispatcher == EARLIEST_START, dispatcher in WITH_HEAD_STARTS
         self._past = runtimes.PastRuns()
         self._leads: dict[str, Lead] = {}
         self._admitted_at: dict[str, datetime] = {}  # when clusters last admitted a workload in a head start
         self._doubted: dict[str, datetime] = {}  # until when clusters get no head start
-        self._loads: dict[tuple[str, str], Load] = {}  # by cluster and the worker's ClusterQueue
+        self._loads: dict[tuple[str, str], Load] = {}  # the loads, by cluster and by the worker's ClusterQueue
         self._counted: set[tuple[str, str]] = set()  # by workload key and cluster
         self._good_until: float | None = None
         workloads.add_index(_HOLDING, _index_holding)
         if self._by_start or self._lets_lead:
             fleet.on_standing(self._follow)
 
-    def _seconds(self, workload: Workload, cluster: str) -> float | None:
+    def _estimate_seconds(self, workload: Workload, cluster: str) -> float | None:
         """Return the seconds until a workload would start in a cluster if it went there now; None if unknown."""
         queue = self._find_queue(workload, cluster)
         if queue is None:
@@ -67,16 +67,13 @@ class Prospects:
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
             return seconds_until_start(
-                sum_requests(workload), queue, load, self._remaining_seconds(workload, timedelta())
+                sum_requests(workload), queue, load, self._estimate_remaining_seconds(workload, timedelta())
             )
         except QuantityError:  # a worker may send anything
             return None
 
     def lead(self, key: str) -> Lead | None:
-        """Return the head start that a workload gives to one worker cluster, before others get the workload, too.
-
-        Return None if the workload has given none since this process began.
-        """
+        """Return the head start of one worker cluster for a workload; None if there has been none in this process."""
         lead = self._leads.get(key)
         return renew(lead, self._admitted_at.get(lead.cluster)) if lead is not None else None
 
@@ -91,14 +88,14 @@ class Prospects:
             is_open = self._lets_lead and key_of(workload) not in self._leads and all(one.is_empty for one in remotes)
             needed = [is_open and not self._is_doubted(one.cluster) for one in remotes]
         return tuple(
-            replace(one, seconds=self._seconds(workload, one.cluster)) if is_needed and one.chosen_for else one
+            replace(one, seconds=self._estimate_seconds(workload, one.cluster)) if is_needed and one.chosen_for else one
             for one, is_needed in zip(remotes, needed, strict=True)
         )
 
     def follow_plan(self, view: DispatchView, plan: DispatchPlan) -> None:
-        """Count the workload as waiting in the clusters that get a clone, and follow the head start that it gives.
+        """Count the workload as waiting in the clusters that get a clone, and track its head start.
 
-        A cluster that does not answer during its head start gets none for a while.
+        A cluster that does not respond during its head start gets none for a while.
         """
         key, now = key_of(view.workload), self._clock.now()
         if view.lead is not None and plan.home == view.lead.cluster:
@@ -107,26 +104,26 @@ class Prospects:
             self._leads.pop(key, None)
         elif plan.lead == view.lead:
             if is_silent(plan.lead, view.remotes, now):
-                self._doubt(plan.lead.cluster, plan.lead.since + HEAD_START)
+                self._mark_doubtful(plan.lead.cluster, plan.lead.since + HEAD_START)
         else:
             self._leads[key] = plan.lead
         for cluster in plan.create if self._by_start or self._lets_lead else ():
             self._count(view.workload, cluster, now)
 
     def end_head_start(self, key: str, cluster: str) -> bool:
-        """End the head start of a cluster that refuses the clone of a workload; return whether there was one."""
+        """End the head start of a cluster that refuses the clone of a workload; return False if it had none."""
         lead = self._leads.get(key)
         if lead is None or lead.cluster != cluster:
             return False
         self._leads[key] = end(lead)
-        self._doubt(cluster, self._clock.now())
+        self._mark_doubtful(cluster, self._clock.now())
         return True
 
     def forget(self, key: str) -> None:
-        """Forget a deleted workload."""
+        """Drop the facts about a deleted workload."""
         self._leads.pop(key, None)
 
-    def _doubt(self, cluster: str, since: datetime) -> None:
+    def _mark_doubtful(self, cluster: str, since: datetime) -> None:
         self._doubted[cluster] = max(since + DOUBTED, self._doubted.get(cluster, since))
 
     def _is_doubted(self, cluster: str) -> bool:
@@ -141,7 +138,7 @@ class Prospects:
             there.follow_queues()
 
     def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
-        """Return the worker's ClusterQueue in which the workload would wait; None if it is unknown."""
+        """Return the worker's ClusterQueue for the workload; None if it is unknown."""
         there = self._fleet.get(cluster)
         queues = there.follow_queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:
@@ -163,7 +160,7 @@ class Prospects:
                     self._count(workload, cluster, now)
 
     def _find_clusters(self, workload: Workload) -> Sequence[str]:
-        """Return the clusters in which a workload holds quota or waits for it."""
+        """Return the clusters in which a workload has quota or waits for it."""
         if home := home_of(workload.metadata):
             return (home,)
         lead = self._leads.get(key_of(workload))
@@ -177,13 +174,13 @@ class Prospects:
         holds = home_of(workload.metadata) == cluster
         ran = now - find_last_change(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         try:
-            ahead = Ahead(sum_requests(workload), self._remaining_seconds(workload, ran), holds)
+            ahead = Ahead(sum_requests(workload), self._estimate_remaining_seconds(workload, ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
         self._loads[where] = self._loads.get(where, _EMPTY).add_workload(ahead)
 
-    def _remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
+    def _estimate_remaining_seconds(self, workload: Workload, ran: timedelta) -> float:
         """Return how much longer a workload is estimated to run, from its limit and earlier runs."""
         if not self._by_start:
             return UNKNOWN_SECONDS
@@ -196,7 +193,7 @@ class Prospects:
 
 
 def _is_holding(workload: Workload) -> bool:
-    """Return whether a workload has quota in the manager and has not ended."""
+    """Return whether a workload has quota in the manager and has not finished."""
     conditions = workload.status.conditions
     return is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, FINISHED)
 

@@ -16,9 +16,9 @@ from muster.runtime.refusals import ignoring
 
 
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
-    """Delete the copies of a workload's jobs in a worker, then its clone; without the clone no copy can start.
+    """Delete the copies of a workload's jobs in a worker, then its clone. Without the clone no copy can start.
 
-    Return whether all are gone: the clone holds its quota until the jobs' pods have ended. Raises `ApiError`,
+    Return whether all are deleted: the clone holds its quota until the jobs' pods have finished. Raises `ApiError`,
     `TransportError`.
     """
     remaining = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
@@ -37,7 +37,7 @@ async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
 
 
 async def remove_clone(client: Client, clone: Workload) -> None:
-    """Delete a clone and its finalizer: Kueue sets the finalizer, and may no longer be installed to remove it."""
+    """Delete a clone and its finalizer. Kueue sets the finalizer, and may no longer be installed to remove it."""
     with ignoring("NotFound"):
         if clone.metadata.finalizers:
             clone = await client.patch_object(WORKLOAD, clone, {"metadata": {"finalizers": None}}, lock=False)

@@ -1,7 +1,7 @@
 """Execute the steps of a plan in one worker cluster for one workload, and remember facts between the steps.
 
 A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. One fact is
-needed for safety: until when an unanswered creation request may still create a job in a worker.
+needed for safety: until when a creation request without a response may still create a job in a worker.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -37,7 +37,7 @@ GOING_SECONDS = 5.0  # until the step checks again whether a removed object is g
 DEFERRED_SECONDS = 2.0  # until a status is written that upstream would not write yet
 # After this time the step checks again whether a foreign job still has the name that a copy needs.
 BARRED_FOR = timedelta(seconds=60)
-# An object that was created in a worker is observed there within this time, or it is created again.
+# A created object in a worker is observed within this time, or it is created again.
 SEEN_SECONDS = 5.0
 # A server may still carry out an unanswered request within this time (Kubernetes' `--request-timeout`).
 UNANSWERED = timedelta(seconds=60)
@@ -48,13 +48,13 @@ PASSING = frozenset((401, 403, 404, 408, 409, 429))
 class _Memory(Struct):
     """The facts remembered about one workload.
 
-    settled: after this time no unanswered request can create a job of the workload any more.
+    settled: after this time no pending request can create a job of the workload any more.
     made: when each object was created, by cluster, kind and name.
     barred: when to check again whether a foreign object has a copy's name, by cluster.
-    unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
-    last: by the name of a job, the revision of its copy that was read after the clone had finished;
-        `NO_REVISION` if there was none.
-    ended_since: since when all jobs here show their end; None if one does not.
+    unshown: the resource version of each copy whose status the manager's server refuses, by the job's name.
+    last: by the name of a job, the revision of its copy that was read after the clone had finished; `NO_REVISION` if
+    there was none.
+    ended_since: since when all jobs here show that they have finished; None if one does not.
     """
 
     settled: datetime
@@ -76,7 +76,11 @@ class Steps:
         metrics: DispatchMetrics,
         note_written: Callable[[Kind[Any], Any], None],
     ) -> None:
-        """Make the steps. note_written: called with each local job as the server stored its new status."""
+        """Make the steps.
+
+        here: the client of the manager's server.
+        note_written: called with each local job as stored with its new status.
+        """
         self._client, self._clock, self._origin, self._metrics = here, clock, origin, metrics
         self._note_written = note_written
         self._began = clock.now()
@@ -87,11 +91,11 @@ class Steps:
         return Worker(there, self._client, self._clock, self._origin)
 
     def forget(self, key: str) -> None:
-        """Forget a deleted workload."""
+        """Drop the facts about a deleted workload."""
         self._memories.pop(key, None)
 
     def list_barred(self, key: str) -> Collection[str]:
-        """Return the clusters where a foreign object has the name that a copy of the workload's objects needs."""
+        """Return the clusters where a foreign object has the name of an object that this manager needs to create."""
         memory = self._memories.get(key)
         return memory.barred if memory is not None else ()
 
@@ -101,7 +105,7 @@ class Steps:
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
     def is_last(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether a cached copy, whose clone has finished, can be in its final state.
+        """Return whether a cached copy, whose clone has finished, may be in its final state.
 
         The clone and the copy arrive by separate watches, and the watch of copies may be behind.
         """
@@ -118,8 +122,8 @@ class Steps:
         return memory is not None and name in memory.last
 
     def note_end(self, one: Dispatched) -> datetime | None:
-        """Return since when the local job shows its end; None if it does not, or if it is a group of pods."""
-        mirror, memory = one.mirror, self._memory_of(one)
+        """Return since when the local job shows that it has finished; None if it does not, or for a group of pods."""
+        mirror, memory = one.mirror, self._get_memory(one)
         if (
             mirror is None
             or is_group(one.workload.metadata)
@@ -132,10 +136,10 @@ class Steps:
         return memory.ended_since
 
     def unsettled_seconds(self, one: Dispatched) -> float:
-        """Return for how long an unanswered request may still create a job of the workload in any worker."""
-        return (self._memory_of(one).settled - self._clock.now()).total_seconds()
+        """Return for how many seconds a pending request may still create a job of the workload in any worker."""
+        return (self._get_memory(one).settled - self._clock.now()).total_seconds()
 
-    def _memory_of(self, one: Dispatched) -> _Memory:
+    def _get_memory(self, one: Dispatched) -> _Memory:
         memory = self._memories.get(one.key)
         if memory is None:  # requests of an earlier process are not known
             meta = one.workload.metadata
@@ -146,7 +150,7 @@ class Steps:
         return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's clone in the worker; return the seconds to the next decision."""
+        """Create the workload's clone in the worker; return the seconds to the next decision (None: no need)."""
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
@@ -181,7 +185,7 @@ class Steps:
         return None
 
     async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
-        """Try the growth of the clone as a dry run; if refused, record that on the workload and raise the error.
+        """Try the growth of the clone as a dry run. If it is refused, record that on the workload and raise the error.
 
         The record tells other controllers not to wait for the additional pods.
         """
@@ -200,8 +204,8 @@ class Steps:
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Remove all objects of the workload from the worker; return None once all are gone, else seconds to wait."""
-        memory = self._memory_of(one)
+        """Remove all objects of the workload from the worker. Return None if all are gone, else the seconds to wait."""
+        memory = self._get_memory(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
         return None if await worker.remove(one) else GOING_SECONDS
@@ -250,8 +254,8 @@ class Steps:
     async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
         """Write a copy's status on the local job; return the seconds to wait if the patch is None.
 
-        A status that the local server refuses for good is also remembered (`is_unshown`): without that, retries would
-        keep the workload from ever finishing. Raises `ApiError` in any case.
+        If the local server refuses a status permanently, that is also remembered (`is_unshown`). Otherwise retries
+        would keep the workload from ever finishing. Raises `ApiError` in any case.
 
         patch: the merge patch of the local job's status; None if it must not be written yet.
         """
@@ -261,14 +265,14 @@ class Steps:
             await self.write_status(one, job, patch)
         except ApiError as error:
             if is_for_good(error):
-                self._memory_of(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
+                self._get_memory(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
             raise
         return None
 
     async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
         """Show the status of a finished job, read from the worker's server.
 
-        Return the seconds to the next decision; None if it was read already.
+        Return the seconds to the next decision; None if the status was read already.
         """
         name = meta_of(job).name
         if one.mirror is None or self.was_read(one, name):
@@ -277,7 +281,7 @@ class Steps:
         after = await self._show_status(one, job, copy, one.mirror.status(job, copy)) if copy is not None else None
         if after is not None:
             return after
-        self._memory_of(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
+        self._get_memory(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
         return 0.0
 
     async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
@@ -287,16 +291,19 @@ class Steps:
             return await self._make_once(worker, one, what, partial(worker.start, one, job))
         except (ApiError, TransportError) as error:
             if not isinstance(error, ApiError) or error.code >= 500:
-                self._memory_of(one).settled = self._clock.now() + UNANSWERED
+                self._get_memory(one).settled = self._clock.now() + UNANSWERED
             raise
 
     def _note_barred(self, worker: Worker, one: Dispatched) -> Result:
-        self._memory_of(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
+        self._get_memory(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
         return 0.0
 
     async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
-        """Check, once in `BARRED_FOR`, whether a foreign object still has the name; return the seconds to the next."""
-        bars, cluster = self._memory_of(one).barred, worker.there.name
+        """Check, at most every `BARRED_FOR`, whether a foreign object still has the name.
+
+        Return the seconds until the next check.
+        """
+        bars, cluster = self._get_memory(one).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
             if not await worker.is_barred(one):
                 del bars[cluster]
@@ -307,26 +314,27 @@ class Steps:
     async def _make_once(
         self, worker: Worker, one: Dispatched, what: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
     ) -> Result:
-        """Create an object in a worker, unless this process created it a moment ago and no watch shows it yet.
+        """Create an object in a worker, unless this process has just created it and no watch shows it yet.
 
-        what: the cluster, kind and name. make: creates the object; returns whether this call created it.
+        what: the cluster, kind and name.
+        make: creates the object; returns whether this call created it.
         """
         now = self._clock.now()
         try:
             if not self._was_made(one, what) and await make():
-                self._memory_of(one).made[what] = now
+                self._get_memory(one).made[what] = now
         except BarredError:
             return self._note_barred(worker, one)
         return SEEN_SECONDS
 
     def _was_made(self, one: Dispatched, what: tuple[str, str, str]) -> bool:
-        before = self._memory_of(one).made.get(what)
+        before = self._get_memory(one).made.get(what)
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
         """Remove the copy of a job that no longer exists or has another Workload.
 
-        The manager's server is asked, because the cache may be stale.
+        Ask the manager's server, because the cache may be stale.
         """
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
@@ -337,7 +345,7 @@ class Steps:
         return None
 
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
-        """Merge the patch into the status of a local job and note the new job; do nothing if the patch is empty."""
+        """Merge the patch into the status of a local job and note the new job. Do nothing if the patch is empty."""
         if patch and one.mirror is not None:
             kind = one.mirror.kind
             written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")

@@ -44,11 +44,11 @@ from muster.runtime.refusals import is_refusal
 
 
 class BarredError(Exception):
-    """A foreign object has the name of the Workload, job or PodGroup that this manager would create."""
+    """A foreign object with the name of the Workload, job or PodGroup that this manager would create."""
 
 
 class Worker(Struct, frozen=True):
-    """The sender of requests to one worker cluster. here: the client of the manager's own server."""
+    """The sender of requests to one worker cluster. here: the client of the manager's own server. there: the worker."""
 
     there: RemoteCluster
     here: Client
@@ -56,7 +56,7 @@ class Worker(Struct, frozen=True):
     origin: str
 
     async def create(self, one: Dispatched) -> bool:
-        """Create a clone, which may try to get quota. Return whether this call created it. Raises `BarredError`."""
+        """Create a clone, which may compete for quota. Return whether this call created it. Raises `BarredError`."""
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
         stored = await self.here.get(kind, meta.name, meta.namespace) if one.document is None else one.document
         try:
@@ -70,12 +70,12 @@ class Worker(Struct, frozen=True):
         return True
 
     async def promote(self, workload: Workload, clone: Workload) -> Workload:
-        """Give the clone the workload's priority; return the clone as its server now has it."""
+        """Give the clone the workload's priority; return the clone as now stored."""
         edits = make_priority_patch(workload.spec, clone.spec)
         return await self.there.client.edit_object(WORKLOAD, clone, edits) if edits else clone
 
     async def resize(self, workload: Workload, clone: Workload, *, dry_run: bool = False) -> None:
-        """Give the clone the size for which the workload has quota. With dry_run, the server only checks the edit."""
+        """Give the clone the size for which the workload has quota. dry_run: the server only checks the change."""
         if edits := make_resize_patch(workload, clone):
             await self.there.client.edit_object(WORKLOAD, clone, edits, dry_run=dry_run)
 
@@ -96,9 +96,10 @@ class Worker(Struct, frozen=True):
         return one.split((kind, job) for (kind, _), job in job_by_kind_and_name.items())
 
     async def remove(self, one: Dispatched) -> bool:
-        """Remove the workload's cached objects from the worker, and return whether all are gone.
+        """Remove the workload's cached objects from the worker; return whether all are deleted.
 
-        The cache may lag behind. So a caller that gives up the workload's home cluster reads its server first (`look`).
+        The cache may be behind. So a caller that gives up the workload's home cluster first reads that cluster's server
+        (`read_remote`).
         """
         copies = self.list_copies(one)
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
@@ -166,7 +167,7 @@ class Worker(Struct, frozen=True):
         return add_time_zone(clone) if clone is not None and self._is_ours(clone) else None
 
     async def _read_jobs(self, one: Dispatched) -> Copies:
-        """Read the workload's jobs by name; if its jobs may change, also by the workload's name."""
+        """Read the workload's jobs by name. If the set of jobs may change, also read them by the workload's name."""
         existing_jobs = await asyncio.gather(*(self.find_copy(one, name) for name in one.job_names))
         jobs = [(one.mirror.kind, job) for job in existing_jobs if job is not None] if one.mirror is not None else []
         if one.mirror is None or is_group(one.workload.metadata):

@@ -55,7 +55,7 @@ from muster.runtime.refusals import ignoring
 WORKERS: Final = 16
 # Events of workers about a workload within this time are handled by one reconcile (upstream waits 1 s).
 GATHER_SECONDS = 0.1
-# A write of this controller has carried out what was decided. The decision is checked again after this time.
+# A write of this controller has executed the decision, which is checked again after this time.
 CHECK_SECONDS = 1.0
 
 # Conditions of a workload in the manager's cluster that no decision reads.
@@ -72,7 +72,7 @@ def keep_nothing(decision: Decision) -> None:
 
 
 class DispatchController(Reconciler):
-    """The controller of workloads with a MultiKueue check, run by a `Manager`.
+    """The controller of workloads with a MultiKueue check. A `Manager` runs it.
 
     fleet: the worker clusters.
     mirrors: the kinds of jobs that can be dispatched.
@@ -95,7 +95,7 @@ class DispatchController(Reconciler):
         self._fleet, self._recorder = fleet, recorder
         self._mirrors = {(mirror.kind.api_version, mirror.kind.kind): mirror for mirror in mirrors}
         self._settings = dispatch_settings(configuration, manager.clock.now())
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner, _BY_CHECK: _checks_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner, _BY_CHECK: _list_checks_of})
         self._prospects = Prospects(fleet, self._workloads, manager.clock, configuration.dispatcher_name)
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
@@ -109,16 +109,16 @@ class DispatchController(Reconciler):
         decide_again = self._controller.queue.add_after
         self._errands = Errands(manager.clock, manager.random, decide_again, self._log_failure)
         self._workloads.on_change(self._on_workload)
-        self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
-        self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
+        self._controller.watch(self._checks, self._find_keys_of_check, when=_has_spec_changed)
+        self._controller.watch(self._configs, self._find_keys_of_config, when=_has_spec_changed)
         for key, jobs in self._jobs.items():
             jobs.on_change(partial(self._forget_shown_job, self._latest_jobs[key]))
-            self._controller.watch(jobs, self._keys_of_job)
+            self._controller.watch(jobs, self._find_keys_of_job)
         fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
         fleet.on_standing(self._on_cluster_standing)
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        """Queue a workload whose change may concern a decision; forget a write that the informer now shows."""
+        """Queue a workload whose change may affect a decision. Drop a remembered write that the informer now shows."""
         seen = new if new is not None else old
         assert seen is not None
         key = key_of(seen)
@@ -131,13 +131,13 @@ class DispatchController(Reconciler):
         self._latest_jobs[kind.api_version, kind.kind].wrote(job)
 
     def _forget_shown_job(self, latest: MutationCache[Any], old: Any | None, new: Any | None) -> None:
-        """Forget a write to a job that the informer now shows."""
+        """Drop a remembered write to a job that the informer now shows."""
         latest.is_news(key_of(old if new is None else new), new)
 
     def _may_be_dispatched(self, old: Workload | None, new: Workload | None) -> bool:
         """Return whether a changed workload may need a decision about its dispatch.
 
-        If the manager has no worker clusters, only a workload with admission checks or an assigned cluster needs one.
+        If the manager has no worker clusters, only a workload with admission checks or with a home needs one.
         """
         return (
             new is None
@@ -146,20 +146,20 @@ class DispatchController(Reconciler):
             or (old is not None and bool(old.status.admission_checks or home_of(old.metadata)))
         )
 
-    def _keys_of_job(self, job: Any) -> Iterable[str]:
+    def _find_keys_of_job(self, job: Any) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_OWNER, meta_of(job).uid))
 
-    def _keys_of_check(self, check: AdmissionCheck) -> Iterable[str]:
+    def _find_keys_of_check(self, check: AdmissionCheck) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
 
-    def _keys_of_config(self, config: MultiKueueConfig) -> Iterable[str]:
-        for check in self._multikueue_checks().values():
+    def _find_keys_of_config(self, config: MultiKueueConfig) -> Iterable[str]:
+        for check in self._select_multikueue_checks().values():
             if check.spec.parameters is not None and check.spec.parameters.name == config.metadata.name:
-                yield from self._keys_of_check(check)
+                yield from self._find_keys_of_check(check)
 
     def _on_cluster_standing(self, _cluster: str) -> None:
-        """Reconcile the workloads without a home again, because a cluster was added or removed."""
-        for name in self._multikueue_checks():
+        """Queue the workloads without a home, because a cluster was connected or lost, or serves other kinds."""
+        for name in self._select_multikueue_checks():
             for workload in self._workloads.by(_BY_CHECK, name):
                 if not home_of(workload.metadata):
                     self._controller.queue.add(key_of(workload))
@@ -229,7 +229,7 @@ class DispatchController(Reconciler):
 
     def _make_view(self, one: Dispatched) -> DispatchView:
         home = home_of(one.workload.metadata)
-        checks = self._multikueue_checks()
+        checks = self._select_multikueue_checks()
         name = of_workload(one.workload.status, checks)
         parameters = checks[name].spec.parameters if name else None
         config = self._configs.get(parameters.name) if parameters is not None else None
@@ -249,7 +249,7 @@ class DispatchController(Reconciler):
             lead=self._prospects.lead(one.key),
         )
 
-    def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
+    def _select_multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
         return {check.metadata.name: check for check in checks}
 
@@ -265,7 +265,7 @@ class DispatchController(Reconciler):
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Return whether the clone at home has finished and the manager's jobs show the end of their copies there."""
+        """Return whether the clone at home has finished and the manager's jobs show that their copies have."""
         there = self._fleet.get(home)
         clone = there.workload(one.key) if there is not None else None
         if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
@@ -274,12 +274,12 @@ class DispatchController(Reconciler):
         return all(self._is_shown(one, job, copies.get(meta_of(job).name)) for job in one.jobs)
 
     def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
-        """Return whether a job in the manager shows the end of its copy at home.
+        """Return whether a job in the manager shows that its copy at home has finished.
 
-        Return True, too, if there is nothing more to show: the kind has no mirror, or the manager's server refused the
-        copy's status. Without a copy in its final state, that also holds if the job is being deleted or has ended, or
-        if the final state was read from the worker.
-        copy: as cached. None, or a running copy, proves nothing, because the watch may be behind.
+        Return True, too, if nothing more can be shown: the kind has no mirror, or the manager's server refused the
+        copy's status. Without a copy in its final state, that also holds if the job is being deleted or has finished,
+        or if the final state was read from the worker.
+        copy: the cached copy. None, or a running copy, proves nothing, because the watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)
         if mirror is None:
@@ -298,8 +298,8 @@ class DispatchController(Reconciler):
     async def _move_home(self, one: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]) -> Result:
         """Store the home; return when to decide again.
 
-        Give a home up only if the cluster is lost, if the workload has ended there for good, or if a read of the
-        cluster shows none of the workload's objects.
+        The home is given up only if the cluster is lost, if the workload has finished there permanently, or if a read
+        of the cluster shows none of the workload's objects.
         """
         before, there = view.home, self._fleet.get(view.home)
         if there is None or there.lost_since is not None or self._has_ended_for_good(one, view, there):
@@ -311,9 +311,9 @@ class DispatchController(Reconciler):
         return None
 
     def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
-        """Return whether the cache proves that the workload has ended at home, with no unanswered creation request.
+        """Return whether the cache proves that the workload has finished at home, and no creation request is pending.
 
-        The cache must show the ended job: a missing job, or a missing pod of a group, proves nothing.
+        The cache must show the finished job: a missing job, or a missing pod of a group, proves nothing.
         """
         if not home.is_certain or is_group(one.workload.metadata) or self._steps.unsettled_seconds(one) > 0:
             return False
@@ -347,13 +347,13 @@ class DispatchController(Reconciler):
         for note in plan.notes:
             self._record_event(one.workload, note)
         self._errands.want(one.key, self._list_errands(one, plan))
-        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it for good
+        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it permanently
             for job in one.jobs:
                 await self._steps.write_status(one, job, one.mirror.make_stop_patch(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     async def _store_status(self, one: Dispatched, status: WorkloadStatus) -> Dispatched:
-        """Store the status of the workload; return the workload as stored, from which clones can be made."""
+        """Store the status of the workload; return the stored workload, from which clones can be made."""
         before = one.workload.status
         document = await self._client.patch_object(
             WORKLOAD.seen_as(dict), one.workload, {"status": merge_patch(status, before)}, subresource="status"
@@ -405,7 +405,7 @@ class DispatchController(Reconciler):
 
 
 def _find_subject(one: Dispatched) -> Subject:
-    """Return the job of a workload; the workload itself if it was made for a group of pods."""
+    """Return the job of a workload, as a subject of records; the workload itself for a group of pods."""
     meta = one.workload.metadata
     if len(one.owners) == 1 and not is_group(meta):
         return Subject(f"{one.namespace}/{one.owners[0].name}", one.owners[0].uid)
@@ -427,8 +427,8 @@ def _index_by_owner(workload: Workload) -> Iterable[str]:
     return [owner.uid for owner in owners_of(workload.metadata)]
 
 
-def _checks_of(workload: Workload) -> Iterable[str]:
-    """Return the checks of a workload; none if it has ended."""
+def _list_checks_of(workload: Workload) -> Iterable[str]:
+    """Return the names of the workload's checks; none if it has finished."""
     over = is_true(workload.status.conditions, FINISHED)
     return () if over else [check.name for check in workload.status.admission_checks]
 

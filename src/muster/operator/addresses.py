@@ -4,13 +4,13 @@ OFF = "0"  # the address that turns a server off (as in controller-runtime)
 
 
 class BadAddressError(ValueError):
-    """A text is no valid listen address; the message contains the text."""
+    """A text that is no valid listen address. The message contains the text."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse a listen address: `:8081`, `127.0.0.1:8081` or `[::1]:8081`. Raises `BadAddressError`.
+    """Return the host and the port of a listen address: `:8081`, `127.0.0.1:8081` or `[::1]:8081`.
 
-    Return the host ("" for all) and the port.
+    The host is "" for all addresses. Raises `BadAddressError`.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:

@@ -1,6 +1,6 @@
 """Serve the webhooks of a replica, whether it leads or not.
 
-An API server lists Kueue's kinds only once it can convert objects stored in the old version, for which it calls these
+An API server lists Kueue's kinds only when it can convert objects stored in the old version, for which it calls these
 webhooks. So the parts that conversion needs must not wait for a list of these kinds: the certificate, the leader's
 bundle, and readiness.
 """
@@ -35,7 +35,7 @@ class Webhooks:
 
         keeping: the manager that runs the certificates.
         following: the manager with the webhooks' informers, run by this object.
-        report: called with the address once the webhooks are served.
+        report: called with the address when the webhooks are served.
         """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))

@@ -28,7 +28,7 @@ def make_probe_handlers(
     """Return the handlers of `/healthz`, which always answers ok, and of `/readyz`, which says why it is not ready.
 
     unready: returns why the replica is not ready; "" if it is.
-    lacks: returns a note for the answer of a ready replica.
+    lacks: returns a note for the response of a ready replica; "" for none.
     """
 
     async def live(_: InboundRequest) -> Response:
@@ -43,7 +43,7 @@ def make_probe_handlers(
 
 
 def make_metrics_handler(registry: Registry, judge: Judge | None) -> dict[str, Handler]:
-    """Return the handler of `/metrics`; without a judge, any caller may read it."""
+    """Return the handler of `/metrics`. judge: decides whether a caller may read it; None allows all callers."""
 
     async def scrape(request: InboundRequest) -> Response:
         if judge is not None:
@@ -64,9 +64,10 @@ def make_metrics_handler(registry: Registry, judge: Judge | None) -> dict[str, H
 async def serve_handlers(
     where: str, handlers: Mapping[str, Handler], context: ssl.SSLContext | None = None, method: str = "GET"
 ) -> AsyncIterator[int]:
-    """Serve the handlers until the end of the context, and yield the port; serve nothing if the address is off.
+    """Serve the handlers until the context closes, and yield the port; serve nothing if the address is off.
 
-    where: the bind address. method: the only HTTP method that is answered.
+    where: the bind address.
+    method: the only HTTP method that is served.
     Raises `BadAddressError`, `OSError`.
     """
     if where == OFF:

@@ -1,7 +1,7 @@
-"""Identify the user of a request that kube-apiserver passes on, by its headers. Pure.
+"""Identify the user of a request that kube-apiserver forwards, by its headers. Pure.
 
 kube-apiserver authenticates the user and names the user in headers. The headers are trusted only from a caller with a
-client certificate of the authorities, and with one of the names, in the ConfigMap that describes the front proxy.
+client certificate. Its authority and name must be in the ConfigMap that describes the front proxy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _PREFIX: Final = "requestheader-"
 
 
 class FrontProxy(Struct, frozen=True):
-    """The certificate names and user headers of the API server that passes requests on (the aggregation layer).
+    """The certificate names and user headers of the API server that forwards requests (the aggregation layer).
 
     authorities: PEM; the TLS layer checks that one of them has signed the server's certificate.
     names: the accepted names of certificates; empty accepts all.
@@ -38,7 +38,7 @@ class FrontProxy(Struct, frozen=True):
 
 
 def read(data: Mapping[str, str]) -> FrontProxy | None:
-    """Return the front proxy in the ConfigMap's data; None if no server passes requests on. Raises `ValueError`."""
+    """Return the front proxy in the ConfigMap's data; None if no server forwards requests. Raises `ValueError`."""
 
     def listed(name: str) -> tuple[str, ...]:
         return msgspec.json.decode(data.get(_PREFIX + name) or "[]", type=tuple[str, ...])
@@ -59,7 +59,7 @@ def read(data: Mapping[str, str]) -> FrontProxy | None:
 def find_user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, str]]) -> User:
     """Return the user that the front proxy names in the headers of a request. Raises `ApiError` (401).
 
-    caller: the user of the connection's verified certificate, which must be that of the proxy.
+    caller: the user of the connection's verified certificate, which must be the proxy; None without one.
     """
     if caller is None or (proxy.names and caller.name not in proxy.names):
         raise unauthorized()

@@ -1,4 +1,4 @@
-"""Prepare Workloads, and the Secret of the webhooks' certificates, for Kueue's manager when Muster is replaced by it.
+"""Prepare Workloads, and the Secret of the webhooks' certificates, for Kueue's manager when it replaces Muster.
 
 Kueue writes a Workload's status by server-side apply, as `kueue-admission`, and removes a field by no longer applying
 it. That works only for fields that Kueue alone owns, so Muster's fields become Kueue's. Values stay as they are, except
@@ -36,7 +36,7 @@ Entry = Mapping[str, Any]
 
 
 class StillWorksError(Exception):
-    """An engine is still running; the message names it."""
+    """An engine that is still running. The message names it."""
 
 
 async def hand_back_alone(
@@ -44,9 +44,11 @@ async def hand_back_alone(
 ) -> int:
     """Hand all Workloads over to Kueue while holding the Lease of engines, so that no engine starts.
 
-    Return their number. If Kueue could not start with the Secret of the webhooks' certificates, empty it.
-    If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still runs.
-    report: called with the reason of a wait. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
+    Return the number of changed Workloads. If Kueue could not start with the Secret of the webhooks' certificates,
+    empty it. If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still
+    runs.
+    report: called with the reason of a wait.
+    Raises `StillWorksError`, `LeadershipLostError`, and the errors of `hand_back`.
     """
     where, name = place(settings)
     election = Election(client, inputs.clock, inputs.random, namespace=where, name=name, identity=identity)
@@ -61,7 +63,7 @@ async def hand_back_alone(
             )
 
     async def another() -> str:
-        """Return the identity of the engine that took the Lease instead, such as a standby."""
+        """Return the identity of the engine that has taken the Lease instead, such as a standby."""
         while not (engine := await find_working_holder(client, inputs.clock, settings, report, but=identity)):
             await inputs.clock.sleep(LOOK_SECONDS)
         return engine
@@ -99,7 +101,7 @@ async def empty_unreadable_certificates(client: Client, settings: Configuration)
 
 
 class _ManagedMeta(ObjectMeta):
-    """Metadata with `managedFields`, which other readers of this project leave out."""
+    """Metadata with `managedFields`, which other readers in this project leave out."""
 
     managed_fields: tuple[dict[str, Any], ...] = ()  # type: ignore[assignment]
 
@@ -112,10 +114,10 @@ _WORKLOAD: Final = WORKLOAD.seen_as(_ManagedWorkload)
 
 
 async def hand_back(client: Client) -> int:
-    """Hand all Workloads over to Kueue, and return the number of those that had to change.
+    """Hand all Workloads over to Kueue; return the number of changed Workloads.
 
-    Kueue becomes the owner of Muster's fields, and elastic Workloads shrink to the pods that were granted. Raises
-    `ApiError` (Conflict if another client writes them).
+    Kueue becomes the owner of Muster's fields, and elastic Workloads shrink to the granted pods. Raises `ApiError`
+    (Conflict if another client writes them).
     """
     count = 0
     for workload in (await client.list(_WORKLOAD)).items:
@@ -131,9 +133,9 @@ async def hand_back(client: Client) -> int:
 
 
 def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch that reduces an elastic Workload's pod counts to the granted ones.
+    """Return the JSON patch that reduces an elastic Workload's pod counts to the granted counts.
 
-    Kueue opens the gates of as many pods as the podsets say, and then requests more by a slice of the larger size.
+    Kueue opens the gates of as many pods as the podsets list, and then requests more by a slice of the larger size.
     """
     return [
         {"op": "replace", "path": f"/spec/podSets/{position}/count", "value": granted.count}

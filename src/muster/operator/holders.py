@@ -30,7 +30,7 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
 
 
 async def read_holder(client: Client, configuration: Configuration) -> str:
-    """Return the identity that the Lease of engines names now, whether that engine still runs or not; "" for none."""
+    """Return the holder in the Lease of engines, whether that engine still runs or not; "" for none."""
     namespace, name = place(configuration)
     lease: Lease | None = await client.find(LEASE, name, namespace)
     return "" if lease is None else lease.spec.holder_identity or ""

@@ -43,7 +43,7 @@ _METRICS_LIFE = timedelta(days=365)
 class Options:
     """The options of `muster controllers`.
 
-    host: the name of this machine, or pod.
+    host: the name of this machine or pod.
     plain_metrics: whether metrics are served over HTTP, to all callers.
     webhooks: whether webhooks are served.
     """
@@ -65,11 +65,12 @@ async def operate(
     """Run a replica until one of the signals. report: called with each address at which it serves.
 
     connect: opens a transport to the cluster.
-    Raises what `Replica.run` and `Webhooks.run` raise, `BadAddressError`, and `OSError`.
+    Raises the errors of `Replica.run` and `Webhooks.run`, `BadAddressError`, and `OSError`.
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
     transport = connect(options.connection, clock, random)
-    # Webhooks only read, as those of a standby do. So they go on with a transport of their own after a replica that has
+    # Webhooks only read, as those of a standby do. So they continue with a transport of their own after a replica that
+    # has
     # lost its Lease has closed the other one, until their port is closed.
     reading = connect(options.connection, clock, random)
     name = make_identity(options.host, ids.uid())
@@ -113,7 +114,7 @@ async def operate(
 async def serve_when_alone(
     replica: Replica, keeping: Manager, webhooks: Webhooks | None, visibility: AbstractAsyncContextManager[None]
 ) -> None:
-    """Serve the webhooks and the visibility API once no other program's manager runs here.
+    """Serve the webhooks and the visibility API when no other program's manager runs here.
 
     Until then that program may still use the certificate.
     keeping: the manager that runs the certificates.
@@ -125,7 +126,7 @@ async def serve_when_alone(
 
 
 async def _freeze_after_start(replica: Replica) -> None:
-    """Wait until the replica has started, then exclude all present Python objects from garbage collection.
+    """Wait until the replica has started, then exclude all existing Python objects from garbage collection.
 
     A collection over the objects in the caches would block for seconds.
     """

@@ -41,7 +41,7 @@ _LOOK_SECONDS = 1.0
 
 
 class NameTakenError(Exception):
-    """Another node of that name exists; the message says what to do."""
+    """A node name that another node already has. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ class Joining:
     """The settings of a process node that joins a cluster.
 
     name: the name of the node.
-    home: a directory of its own.
+    home: a directory that belongs to it.
     resources: the resources that it offers instead of the machine's.
     played_gpus: how many simulated GPUs it offers instead of the machine's.
-    callers: the authority (PEM) of the clients that may read logs at this port; without it no client may.
+    callers: the authority (PEM) of the clients that may read logs; without it no client may.
+    port: the port for logs.
     lease_seconds: the duration of the node's Lease.
     """
 
@@ -69,9 +70,9 @@ class Joining:
 class Identity:
     """The identity of an agent.
 
-    node: the id shared by all agents of a node.
-    session: the agent's own id.
-    former: the id of the previous agent.
+    node: the ID shared by all agents of a node.
+    session: the agent's own ID.
+    former: the ID of the previous agent.
     """
 
     node: str
@@ -92,9 +93,9 @@ class Identity:
 
 @contextmanager
 def hold_directory(home: Path, ids: Ids) -> Iterator[Identity]:
-    """Lock a node's directory until the end of the context; yield the identity of this agent.
+    """Lock a node's directory until the context closes; yield the identity of this agent.
 
-    The directory keeps the node's id. It also keeps the agent's new id, which the next agent reads as `former`. Raises
+    The directory stores the node's ID, and the agent's new ID, which the next agent reads as `former`. Raises
     `DataDirectoryError`, `OSError`.
     """
     directory = DataDirectory(home)
@@ -118,7 +119,7 @@ def _write(path: Path, text: str) -> str:
 
 
 async def await_lease(client: Client, clock: Clock, name: str, identity: Identity) -> None:
-    """Wait until no other agent of this node can be running. Raises `NameTakenError` if one is, `ApiError`.
+    """Wait until no other agent of this node can be running. Raises `NameTakenError` if one runs, `ApiError`.
 
     Two agents have one identity if the directory was copied, as with a machine image.
     """
@@ -140,7 +141,7 @@ async def claim(client: Client, name: str, identity: str) -> None:
     """Create the Node object, or check that the existing one is this node's. Raises `NameTakenError`, `ApiError`."""
     meta = ObjectMeta(name=name, labels={NODE_KIND_LABEL: PROCESS})
     with ignoring("AlreadyExists"):
-        await client.create(NODE, node_object.of_guest(Node(metadata=meta), identity))
+        await client.create(NODE, node_object.make_joined_node(Node(metadata=meta), identity))
         return
     there = await client.get(NODE, name)
     if is_servers_own(there):
@@ -153,7 +154,7 @@ async def claim(client: Client, name: str, identity: str) -> None:
 
 
 async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
-    """Raise `NameTakenError` if a node of one of these names is simulated or run by the server itself.
+    """Raise `NameTakenError` if the server itself simulates or runs a node with one of these names.
 
     Raises `ApiError`.
     """
@@ -167,7 +168,7 @@ async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
 
 
 def is_servers_own(node: Node) -> bool:
-    """Return whether the server runs the node itself, so that it did not join from another machine."""
+    """Return whether the server runs the node itself, so that the node did not join from another machine."""
     return SERVER_MACHINE in node.metadata.labels and NODE_IDENTITY not in node.metadata.annotations
 
 
@@ -202,7 +203,7 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server
 async def serve_logs(
     client: Client, node: ProcessNode, joining: Joining, server: str, now: datetime
 ) -> AsyncIterator[None]:
-    """Serve the logs of the node's pods until the end of the context, if any callers are allowed. Raises `OSError`."""
+    """Serve the logs of the node's pods until the context closes, if any callers are allowed. Raises `OSError`."""
     if not joining.callers:
         yield
         return
@@ -220,7 +221,7 @@ def _split_url(server: str) -> tuple[str, int]:
 
 
 def _find_own_address(server: str) -> str:
-    """Return the address of this machine from which it reaches the server. Raises `OSError`."""
+    """Return the address of this machine on the route to the server. Raises `OSError`."""
     host, port = _split_url(server)
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:

@@ -1,4 +1,4 @@
-"""Label the leader's pod, so that the Services that only the leader serves select it.
+"""Label the leader's pod, so that the Services of parts that only the leader serves select it.
 
 Only the leader writes the label, while it holds the Lease, and removes it from the previous leader's pod. A replica
 that does not run in a pod labels nothing.
@@ -66,7 +66,7 @@ class LeaderLabel:
                 self._changed.set()
 
     async def stop(self) -> None:
-        """End `run` soon."""
+        """Make `run` return soon."""
         self._stopping.set()
         self._changed.set()
 

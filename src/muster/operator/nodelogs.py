@@ -48,7 +48,7 @@ def make_tls_context(home: Path, now: datetime, names: tuple[str, ...], callers:
 
 
 def make_log_handler(client: Client, node: str, pods: Informer[Pod], source: LogSource) -> Handler:
-    """Return the handler of requests below `PATH` for the logs of a container. pods: those of the node."""
+    """Return the handler of requests below `PATH` for the logs of a container. pods: the pods of the node."""
 
     async def answer(request: InboundRequest) -> Response | Stream:
         try:

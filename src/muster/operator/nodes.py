@@ -35,11 +35,10 @@ async def play(
     """Run simulated nodes and a process node until one of the signals.
 
     specs: the simulated nodes.
-    report: called with a sentence once all nodes are registered.
-    machine: the process node; None for none.
-    The Node objects are kept, and resume if the same nodes are run again. A stopped process node ends its pods. A
-    killed one leaves its pods running, and the next process finds them.
-    Raises the error of a failed part, `TransportError` if the server does not answer at first, `ApiError`,
+    report: called with a sentence when all nodes are registered.
+    machine: the process node; None for none. The Node objects are kept, and resume if the same nodes are run again. A
+    stopped process node terminates its pods. A killed one leaves its pods running, and the next process finds them.
+    Raises the error of a failed part, `TransportError` if the server does not respond at first, `ApiError`,
     `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
@@ -69,7 +68,7 @@ async def play(
 
 
 async def find_version(client: Client) -> str:
-    """Return the version that simulated nodes report: the server's; Muster's own if the server says none."""
+    """Return the version that simulated nodes report: the server's; Muster's own if the server reports none."""
     return await client.find_version() or GIT_VERSION
 
 

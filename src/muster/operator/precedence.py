@@ -1,7 +1,7 @@
-"""Decide which of several programs on a cluster acts: which manager leads, and which scheduler places a pod. Pure.
+"""Decide which of several programs on a cluster acts: which manager leads, and which scheduler binds a pod. Pure.
 
-One replica of Muster leads at a time, and none while Kueue's own manager leads. Each pod is placed by the scheduler
-that it names, and Muster places only pods that name Muster's scheduler.
+One replica of Muster leads at a time, and none while Kueue's own manager leads. Each pod is bound by the scheduler that
+it names, and Muster binds only pods that name Muster's scheduler.
 """
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ SCHEDULER = "muster"
 
 
 def make_identity(host: str, uid: str) -> str:
-    """Return a replica's identity, as client-go makes it: its host, and a unique id."""
+    """Return a replica's identity, as client-go makes it: its host, and a unique ID."""
     return f"{OURS}{host}_{uid}"
 
 

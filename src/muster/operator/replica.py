@@ -51,16 +51,16 @@ log = logging.getLogger(__name__)
 
 
 class OtherManagerError(Exception):
-    """Another program's manager leads; the message names it and says what to do."""
+    """Another program's manager that leads. The message names it and says what to do."""
 
 
 class Replica:
     """A replica of the engine, which runs its components while it leads.
 
-    alone: set once no other program's manager leads in the cluster.
+    alone: set when no other program's manager leads in the cluster.
     began: set when the replica starts to lead, before its components run.
-    started: set once all components run.
-    visibility: the pending workloads, once the replica leads; None if it runs no queues.
+    started: set when all components run.
+    visibility: the pending workloads, after the replica has started to lead; None if it runs no queues.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Replica:
         self._reach = reach
         self._pod = pod
         self.visibility: Visibility | None = None
-        self._ways = WeakSet[Transport]()  # to worker clusters
+        self._ways = WeakSet[Transport]()  # the transports to worker clusters
         self._manager: Manager | None = None
         self._label: LeaderLabel | None = None
         self._stopping = asyncio.Event()
@@ -120,7 +120,7 @@ class Replica:
             await cancel([leading, standing_down])
 
     async def stop(self) -> None:
-        """Finish the writes under way, and let another replica lead."""
+        """Finish the current writes, and let another replica lead."""
         self._stopping.set()
         if self._manager is not None:
             await self._manager.stop()
@@ -194,7 +194,7 @@ class Replica:
     async def _hang_up(self) -> None:
         """Close the transports to this cluster and to workers, so that running and waiting requests fail.
 
-        Reconciles that wait for the rate limit or for a retry then end at once.
+        Reconciles that wait for the rate limit or for a retry then return at once.
         """
         if self._manager is not None:
             self._manager.skip_grace()
@@ -205,7 +205,7 @@ class Replica:
         self.started.set()
 
     async def _log_obstacles(self, manager: Manager) -> None:
-        """Log, until the start is complete, what it waits for: usually missing CustomResourceDefinitions or rights."""
+        """Log at an interval, until the start is complete, what it waits for: usually missing definitions or rights."""
         while not manager.ready.is_set():
             await self._inputs.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
@@ -213,7 +213,7 @@ class Replica:
 
 
 def fence_reach(reach: Reach, fence: Fence) -> Reach:
-    """Return a function like `reach`, whose transports to workers refuse writes once the fence is closed."""
+    """Return a function like `reach`, whose transports to workers refuse writes when the fence is closed."""
 
     def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return fence(reach(config, clock, random))

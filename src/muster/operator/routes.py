@@ -1,6 +1,6 @@
 """Route the requests of a small HTTP server: find the handler of a path, and answer with its result or error.
 
-It serves one method and keeps no state. The listener handles connections, limits and time-outs.
+It serves one method and keeps no state. The listener handles connections, limits and timeouts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,7 +13,7 @@ from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
 from muster.runtime.transport import Response
 
-ANY = "*"  # as a method: any method
+ANY = "*"  # the method of a route for all methods
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -31,20 +31,23 @@ class Routes:
         self._method = method
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request by the handler of its path: 404 without one, 405 for another method than the server's."""
+        """Answer one request with the handler of its path.
+
+        Answer 404 if there is none, and 405 for any other method.
+        """
         caller: Caller = scope["extensions"][EXTENSION]
         # If all clients had one owner, a greedy client would use up the connections of the others.
         caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address
-        headers = dict(reversed(scope["headers"]))  # of repeated headers the first counts
+        headers = dict(reversed(scope["headers"]))  # the first of repeated headers counts
         headers.pop(AUDIT_ID, None)
         body = Body(scope["method"], headers, receive)
         try:
-            answer = await self._answer(InboundRequest(scope, headers, caller, body))
+            answer = await self._answer_request(InboundRequest(scope, headers, caller, body))
         except ApiError as error:
             answer = text_answer(error.code, f"{error}\n")
-        await respond(answer, scope, headers, body, caller, send, _no_rest)
+        await respond(answer, scope, headers, body, caller, send, _skip_rest)
 
-    async def _answer(self, request: InboundRequest) -> Response | Stream:
+    async def _answer_request(self, request: InboundRequest) -> Response | Stream:
         handler = self._exact.get(request.path)
         if handler is None:
             prefix = next((path for path in self._prefixes if request.path.startswith(path)), None)
@@ -62,5 +65,5 @@ def text_answer(status: int, text: str) -> Response:
     return Response(status, text.encode(), _TEXT)
 
 
-async def _no_rest() -> None:
-    """Return at once: this server need not pause between the pieces of a stream to serve other clients."""
+async def _skip_rest() -> None:
+    """Return at once, because this server need not pause between the pieces of a stream to serve other clients."""

@@ -1,4 +1,4 @@
-"""Decide who may read the metrics: the API server says who owns a token and whether that user may `get` the path.
+"""Decide who may read the metrics: the API server authenticates the token and authorizes a `get` of the path.
 
 controller-runtime's filter does the same (authentication and authorization of metrics).
 """
@@ -13,14 +13,14 @@ from muster.api.server.authorization import (
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 
-# The time for which an answer about a token is cached: scrapers come every few seconds.
+# The time for which a result about a token is cached: scrapers come every few seconds.
 ANSWER_SECONDS = 60.0
-# The maximum number of cached tokens; more of them can only be guesses.
+# The maximum number of cached tokens; further ones can only be guesses.
 MOST_ANSWERS = 256
 
 
 class Scrapers:
-    """The authorizer of requests for metrics. It caches the API server's answers about tokens for a minute."""
+    """The authorizer of requests for metrics. It caches the API server's responses about tokens for a minute."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -34,13 +34,13 @@ class Scrapers:
         cached = self._answers.get((token, path))
         if cached is not None and cached[1] > self._clock.monotonic():
             return cached[0]
-        status = await self._ask(token, path)
+        status = await self._review_token(token, path)
         if len(self._answers) >= MOST_ANSWERS:
             self._answers.clear()
         self._answers[token, path] = status, self._clock.monotonic() + ANSWER_SECONDS
         return status
 
-    async def _ask(self, token: str, path: str) -> int:
+    async def _review_token(self, token: str, path: str) -> int:
         review = await self._client.create(TOKEN_REVIEW, TokenReview(spec=TokenReviewSpec(token=token)))
         if not review.status.authenticated:
             return 401

@@ -12,7 +12,7 @@ from muster.runtime.tasks import cancel
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 from muster.webhooks.keeping import Certificates
 
-# Host names beside the Services': an API server on the same machine connects to loopback.
+# Host names in addition to the Services': an API server on the same machine connects to loopback.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def run_manager(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run a manager and other tasks in the background until the end of the context; log failures and continue.
+    """Run a manager and other tasks in the background until the context closes; log failures and continue.
 
     what: the name in the log.
     """

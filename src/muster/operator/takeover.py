@@ -45,7 +45,7 @@ _DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 async def survey_cluster(
     client: Client, configuration: Configuration, clock: Clock, report: Callable[[str], None]
 ) -> Survey:
-    """Read everything that a takeover from Kueue depends on. report: called with the reason of a wait.
+    """Return all facts that a takeover from Kueue depends on. report: called with the reason of a wait.
 
     Raises `ApiError` if Workloads or ClusterQueues may not be listed.
     """

@@ -1,7 +1,7 @@
-"""Serve the visibility API of a real cluster: kube-apiserver passes requests for that group on to the leader.
+"""Serve the visibility API of a real cluster: kube-apiserver forwards requests for that group to the leader.
 
 Only the leader has the queues, so only the leader serves: the Service selects it by its label (`leaderlabel`). The
-answers are those of the embedded server.
+responses are those of the embedded server.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 def make_authorizer(client: Client) -> Authorizer:
-    """Return an authorizer that asks the API server, and raises `ApiError` if the user may not do something."""
+    """Return an authorizer that asks the API server, and raises `ApiError` if the user lacks the right."""
 
     async def authorize(access: Access, version: str) -> None:
         review = await client.create(
@@ -122,7 +122,7 @@ class VisibilityServer:
 
 
 def make_handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
-    """Return the handler for requests that the front proxy passes on."""
+    """Return the handler for requests that the front proxy forwards."""
 
     async def handle(inbound: InboundRequest) -> Response:
         request = Request(inbound.method, inbound.path, inbound.query, accept=inbound.header("accept"))
@@ -168,7 +168,7 @@ def serve_visibility(
     replica: Replica,
     report: Callable[[str], None],
 ) -> AbstractAsyncContextManager[None]:
-    """Serve the visibility API until the end of the context, once the replica leads and has a certificate.
+    """Serve the visibility API until the context closes, as soon as the replica leads and has a certificate.
 
     report: called with the address.
     """
@@ -187,7 +187,7 @@ def serve_visibility(
                     await proxies.until_other_than(proxy)
 
     async def attempt(proxy: FrontProxy, server: VisibilityServer) -> None:
-        """Serve for as long as this front proxy is valid.
+        """Serve as long as this front proxy is valid.
 
         An invalid authority or a port in use is logged, because an administrator may correct it later.
         """

@@ -1,4 +1,4 @@
-"""The surroundings of a controller: clock, client, informers, work queues, controllers, events, metrics.
+"""The base of all controllers: clock, client, informers, work queues, controllers, events, metrics.
 
-Knows no domain object: everything here works for any `Kind`.
+The package knows no particular kind: everything here works for any `Kind`.
 """

@@ -1,12 +1,13 @@
-"""Apply a server's answers to a cache of its objects: the pure half of an informer.
+"""Apply a server's lists and watch events to a cache of its objects: the pure half of an informer.
 
 Invariants
-- After `listed` the cache holds what the list held; after `observed`, that plus the events, in order.
-- Every difference is reported exactly once, as (old, new). An object that another object of the same name replaces is
-  two differences.
-- Versions of one resource are comparable numbers (kubernetes KEP-5504). An event older than what was already seen is
+
+- After `replace_all` the cache contains the objects of the list; after `apply_event`, also the event's change.
+- Every difference is reported exactly once, as (old, new). If an object replaces another object of the same name, that
+  is two differences.
+- Versions of one resource are comparable numbers (kubernetes KEP-5504). An event older than the newest event so far is
   late or a repetition and changes nothing. Versions that are not numbers are taken in the order of their arrival.
-- Nothing here waits, asks for the time or talks to a server.
+- No function here waits, reads the time or sends requests.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +44,7 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def get(self, key: str) -> T | None:
-        """Return the object with that key."""
+        """Return the object with that key; None if there is none."""
         return self._objects.get(key)
 
     def all(self) -> list[T]:
@@ -54,13 +55,13 @@ class Cache(Generic[T]):
         return iter(self._objects)
 
     def by(self, index: str, value: str) -> list[T]:
-        """Return the objects for which the index function gives this value."""
+        """Return the objects for which the index function returns this value."""
         return list(self._indexes[index].get(value, {}).values())
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Index all present and future objects by the result of `function`.
+        """Index all current and future objects by the result of `function`.
 
-        Raises `ValueError` if the name stands for another function already.
+        Raises `ValueError` if another function has the name already.
         """
         known = self._functions.get(name)
         if known is not None:
@@ -75,7 +76,7 @@ class Cache(Generic[T]):
                 index.setdefault(value, {})[key] = obj
 
     def put(self, key: str, obj: T) -> T | None:
-        """Store an object; return the object that had its key before, or None."""
+        """Store an object; return the previous object with its key, or None."""
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, function in self._functions.items():
@@ -109,7 +110,7 @@ class Reflector(Generic[T]):
     """The state of a list and watch: the cache that it fills, and the version at which it resumes."""
 
     def __init__(self, cache: Cache[T], transform: Transform) -> None:
-        """Start with nothing seen; `transform` gives the form of each object that the cache stores."""
+        """Make a reflector that has seen nothing. transform: returns the form in which the cache stores an object."""
         self.cache = cache
         self._transform = transform
         self.version = ""  # everything up to here has been seen; "" requests a list
@@ -117,7 +118,7 @@ class Reflector(Generic[T]):
     def replace_all(self, items: Iterable[T], version: str) -> list[Change[T]]:
         """Replace the content of the cache by a full list of objects; return the changes.
 
-        The changes since the last answer are new, changed and deleted objects.
+        The changes are the new, changed and deleted objects since the previous list or event.
         items: the objects in the form that the cache stores.
         version: the version of the list.
         """
@@ -130,7 +131,7 @@ class Reflector(Generic[T]):
         return changes
 
     def apply_event(self, event: WatchEvent[T]) -> list[Change[T]]:
-        """Apply one watch event to the cache, and return the changes; an outdated event changes nothing."""
+        """Apply one watch event to the cache; return the changes. An outdated event changes nothing."""
         version = event.resource_version
         if NO_REVISION < parse_revision(version) < parse_revision(self.version):
             return []
@@ -144,11 +145,11 @@ class Reflector(Generic[T]):
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def handle_error(self, error: ApiError | TransportError) -> None:
-        """Handle an error that ended a stream or request: keep the version to resume the watch, or forget it.
+        """Handle an error that ended a stream or request: keep the version to resume the watch, or drop it to list.
 
         A broken connection and a busy server (429, 5xx) keep the version. After any other refusal, above all 410, the
-        events since then are unknown, so the objects are listed again. They are also listed again after an unreadable
-        event, because the server would only repeat that event.
+        events since then are unknown, so the objects are listed again. They are also listed again after an event that
+        cannot be decoded, because the server would only repeat that event.
         """
         if isinstance(error, ApiError):
             resumable = _is_busy(error) and not _is_version_unknown(error)
@@ -178,6 +179,6 @@ def _is_busy(error: ApiError) -> bool:
 
 
 def _is_version_unknown(error: ApiError) -> bool:
-    """Return whether the server does not know our version any more, because it was restored from a backup."""
+    """Return whether the server no longer knows the cache's version, because it was restored from a backup."""
     details = error.status.details
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)

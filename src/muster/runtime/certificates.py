@@ -1,6 +1,6 @@
-"""Make, read and check certificates and their keys: an authority and what it signs.
+"""Make, read and check certificates and their keys: an authority and the certificates that it signs.
 
-The caller gives the current time. All keys that are made here are ECDSA P-256.
+The caller passes the current time. All keys that are made here are ECDSA P-256.
 """
 
 import re
@@ -17,7 +17,7 @@ from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
-RENEWAL = 2 / 3  # of a certificate's life, after which it is renewed
+RENEWAL = 2 / 3  # the part of a certificate's lifetime after which it is renewed
 SKEW = timedelta(minutes=5)  # clients' clocks may be behind
 
 _BAD_SERIAL = "Parsed a serial number which wasn't positive (i.e., it was negative or zero)"
@@ -40,9 +40,9 @@ class Credential(Struct, frozen=True):
 
     @property
     def key_pem(self) -> bytes:
-        """The key as unencrypted PEM: only for a file that no other user may read.
+        """The key as unencrypted PEM, only for files that no other user may read.
 
-        An RSA key is written as PKCS#1: Kueue's certificate controller reads no other form.
+        An RSA key is written as PKCS#1, the only form that Kueue's certificate controller reads.
         """
         is_rsa = isinstance(self.key, rsa.RSAPrivateKey)
         form = serialization.PrivateFormat.TraditionalOpenSSL if is_rsa else serialization.PrivateFormat.PKCS8
@@ -50,7 +50,7 @@ class Credential(Struct, frozen=True):
 
 
 def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[str, ...]]:
-    """Return the usable certificates in a PEM text, and for each other certificate a sentence on what is wrong."""
+    """Return the usable certificates in a PEM text, and a sentence about the problem of each other certificate."""
     usable, problems = [], []
     for block in _BLOCK.findall(pem):
         try:
@@ -63,7 +63,7 @@ def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[s
 def _load_certificate(pem: bytes) -> x509.Certificate:
     """Return the first certificate in a PEM text.
 
-    Raises `ValueError`, also for a certificate about which the library only warns so far.
+    Raises `ValueError`, even for a certificate about which the library only warns.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error", CryptographyDeprecationWarning)
@@ -77,7 +77,7 @@ def _load_certificate(pem: bytes) -> x509.Certificate:
 
 
 def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
-    """Parse a certificate and its key from two PEM texts. Raises `ValueError` that says what is wrong."""
+    """Return a certificate and its key from two PEM texts. Raises `ValueError` with the problem."""
     certificate = _load_certificate(certificate_pem)
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)
@@ -91,14 +91,14 @@ def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
 
 
 def make_authority(name: str, now: datetime, life: timedelta) -> Credential:
-    """Return a new, self-signed authority."""
+    """Return a new, self-signed authority. life: how long its certificate is valid."""
     key = ec.generate_private_key(ec.SECP256R1())
     # The serial number is in the name, so that clients can tell an old authority from a new one.
     serial = x509.random_serial_number()
     subject = subject_of(f"{name}-{serial % 2**32:08x}")
     builder = _make_builder(subject, subject, key, serial, now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_make_key_usage(signs_certificates=True), critical=True)
     return Credential(builder.sign(key, hashes.SHA256()), key)
 
 
@@ -110,21 +110,25 @@ def issue_certificate(
     life: timedelta,
     names: Iterable[str] = (),
 ) -> Credential:
-    """Return a new credential signed by the authority; `names` are the hosts and addresses of a server."""
+    """Return a new credential that the authority has signed.
+
+    life: how long its certificate is valid.
+    names: the host names and addresses of a server.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _make_builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_key_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(_make_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = builder.add_extension(identifier, critical=False)
-    if alternatives := [_general_name(name) for name in names]:
+    if alternatives := [_make_general_name(name) for name in names]:
         builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     return Credential(builder.sign(authority.key, hashes.SHA256()), key)
 
 
 def renewal_of(certificate: x509.Certificate) -> datetime:
-    """Return when the certificate should be renewed, well before its end."""
+    """Return when the certificate should be renewed, well before it expires."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return start + (end - start) * RENEWAL
 
@@ -173,7 +177,7 @@ def _make_builder(
     )
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _make_key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -187,7 +191,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general_name(name: str) -> x509.GeneralName:
+def _make_general_name(name: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(name))
     except ValueError:

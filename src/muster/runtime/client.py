@@ -1,6 +1,6 @@
-"""Speak the typed verbs of the Kubernetes API over any `Transport`.
+"""Send the typed verbs of the Kubernetes API over any `Transport`.
 
-Every part of the system sees the world through `Client` and nothing else.
+Every part of the system reads and writes objects only through `Client`.
 """
 
 from collections import deque
@@ -37,20 +37,20 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
-# Selectors may leave some pages empty; after so many empty pages in a row the list counts as endless.
+# Selectors may leave some pages empty; after this many empty pages in a row the list counts as endless.
 MOST_EMPTY_PAGES = 1000
 # The longest line of a stream; objects are at most a few megabytes.
 LINE_LIMIT = 64 << 20
-# Programs that draw progress bars may never end a line: at most so much of one is held back.
+# Programs that draw progress bars may never end a line: at most this much of a line is held back.
 TEXT_LINE_BYTES = 1 << 20
-# Decoding raises these when the bytes are no JSON, do not fit the type, or are nested without end.
+# Decoding raises these errors when the bytes are no JSON, do not fit the type, or are nested too deeply.
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
     """One change of an object.
 
-    A BOOKMARK has a resource version and no object, because the server sends none with all required fields.
+    A BOOKMARK has a resource version and no object, because the server sends no object with all required fields.
     """
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -61,7 +61,7 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 class Client:
     """The API of one server, used as one user.
 
-    neighbor: the server, if it is in this process.
+    neighbor: the server, if it is in this process; otherwise None.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Client:
     ) -> None:
         """Make a client over a transport.
 
-        limits: the limits for a server that must not be trusted with our memory and time; None for none.
+        limits: the limits on memory and time, for a server that is not trusted; None for no limits.
         neighbor: the server behind the transport, if it is in this process. The client then shares decoded objects with
         it.
-        page_size: how many objects a list requests at once, if there are no limits.
+        page_size: how many objects a list requests per page, if there are no limits.
         """
         self.transport = transport
         self._limits = limits
@@ -90,12 +90,12 @@ class Client:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object. Raises `ApiError` (NotFound).
 
-        As every verb does, it raises `TransportError` if no usable answer comes.
+        Like every verb, it raises `TransportError` if no usable response arrives.
         """
         return self._decode(kind, (await self._send("GET", _make_path(kind, name, namespace))).body)
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-        """Return one object, or None if it does not exist."""
+        """Return one object; None if it does not exist."""
         with ignoring("NotFound"):
             return await self.get(kind, name, namespace)
         return None
@@ -114,9 +114,10 @@ class Client:
         """Return one page of a list.
 
         labels, fields: selectors in their text form.
-        continue_: the token of the page before; "" for the first page.
+        continue_: the token of the previous page; "" for the first page.
+        resource_version: the version to list at; None for the newest.
         """
-        page, _ = await self._page(
+        page, _ = await self._get_page(
             kind,
             namespace,
             labelSelector=labels,
@@ -127,14 +128,14 @@ class Client:
         )
         return page
 
-    async def _page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
+    async def _get_page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
         """Return one page and its size in bytes."""
         body = (await self._send("GET", kind.path(namespace), _query(**parameters))).body
         try:
             with collector_paused():
                 return kind.decode_page(body), len(body)
         except _UNREADABLE as error:
-            raise _unreadable_answer(kind, body, error) from error
+            raise _make_unreadable_error(kind, body, error) from error
 
     async def list(
         self,
@@ -147,11 +148,11 @@ class Client:
     ) -> Page[T]:
         """Return the whole list at one revision, read page by page.
 
-        transform: applied to each object before its page is dropped. It returns what the caller needs of the object in
-        less memory.
+        transform: applied to each object before its page is dropped. It returns the part of the object that the caller
+        needs, in less memory.
 
-        If the server forgets the revision before the last page (410), the client lists once more: in a single request
-        if there are no limits.
+        If the server drops the revision before the last page (410), the client lists once more: in a single request if
+        there are no limits.
         """
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
@@ -159,7 +160,7 @@ class Client:
         limit = str(self._page_size)
         while True:
             try:
-                page, more = await self._page(kind, namespace, **where, limit=limit, **{"continue": continue_})
+                page, more = await self._get_page(kind, namespace, **where, limit=limit, **{"continue": continue_})
             except ApiError as error:
                 if error.code != 410 or not continue_ or limits is not None:
                     raise
@@ -209,13 +210,13 @@ class Client:
             yield _Events(kind, chunks, self._limits)
 
     async def create(self, kind: Kind[T], obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
-        """Create an object; its namespace is `namespace`, or the one in its metadata."""
+        """Create an object; return its stored form. Its namespace is `namespace`, or else the one in its metadata."""
         path = kind.path(namespace or meta_of(obj).namespace)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         return self._decode(kind, (await self._send("POST", path, query, kind.encode(remove_managed_fields(obj)))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replace a whole object, and return it as stored; only for kinds whose every field we know."""
+        """Replace a whole object, and return its stored form. Use it only for kinds whose type has every field."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = _make_path(kind, meta.name, meta.namespace, subresource)
@@ -233,7 +234,7 @@ class Client:
         dry_run: bool = False,
         force: bool = False,
     ) -> T:
-        """Patch an object.
+        """Patch an object; return its stored form.
 
         If a merge patch contains `metadata.resourceVersion` or `uid`, the server refuses it (409) for another version
         or object.
@@ -243,7 +244,7 @@ class Client:
         try:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
-            raise (_conflict_with_another(error, kind, name) or error) from None
+            raise (_convert_uid_conflict(error, kind, name) or error) from None
         return self._decode(kind, response.body)
 
     async def patch_object(
@@ -256,10 +257,10 @@ class Client:
         type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> T:
-        """Patch an object only if the server's object has the same UID.
+        """Patch an object only if the server's object has the same UID; return its stored form.
 
-        obj: the object as it was read, in any type of its kind.
-        lock: also require the resourceVersion that was read.
+        obj: the object that the caller has read, in any type of its kind.
+        lock: whether to require the same resourceVersion, too.
         Raises `ApiError` (NotFound, Conflict).
         """
         meta = meta_of(obj)
@@ -300,7 +301,7 @@ class Client:
     ) -> None:
         """Request the deletion of an object; return when the request is stored. Raises `ApiError` (NotFound, Conflict).
 
-        uid, resource_version: delete the object only if it has these; None for any.
+        uid, resource_version: delete the object only if it has these; None accepts any.
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_period_seconds is not None:
@@ -332,7 +333,7 @@ class Client:
         return response
 
     async def find_version(self) -> str:
-        """Return the version of the server when this client first asked; "" if the server says none.
+        """Return the server's version at this client's first request for it; "" if the server reports none.
 
         Raises `ApiError`.
         """
@@ -348,7 +349,7 @@ class Client:
         try:
             return kind.decode(body) if self.neighbor is None else self.neighbor.decode(kind, body)
         except _UNREADABLE as error:
-            raise _unreadable_answer(kind, body, error) from error
+            raise _make_unreadable_error(kind, body, error) from error
 
     async def _send(
         self,
@@ -368,10 +369,10 @@ def _make_path(kind: Kind[Any], name: str, namespace: str, subresource: str = ""
     return kind.path(namespace, name, subresource)
 
 
-def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
+def _convert_uid_conflict(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
     """Return a Conflict error if the server refused (422) to change a UID; otherwise None.
 
-    The refusal means that the object is gone, and that another object has its name.
+    The refusal means that the object was deleted, and that another object has its name.
     """
     details = error.status.details
     if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
@@ -412,7 +413,7 @@ class _Events(Generic[T]):
             event = _line_decoder.decode(line)
             return _read_event(self._kind, event.type, event.object, Kind.decode)
         except _UNREADABLE as error:
-            raise _unreadable_answer(self._kind, line, error) from error
+            raise _make_unreadable_error(self._kind, line, error) from error
 
 
 class _NeighborEvents(Generic[T]):
@@ -434,14 +435,14 @@ class _NeighborEvents(Generic[T]):
         try:
             return _read_event(self._kind, type_, body, self._neighbor.decode)
         except _UNREADABLE as error:
-            raise _unreadable_answer(self._kind, body, error) from error
+            raise _make_unreadable_error(self._kind, body, error) from error
 
 
 B = TypeVar("B", bytes, msgspec.Raw)
 
 
 def _read_event(kind: Kind[T], type_: EventType, body: B, decode: Callable[[Kind[T], B], T]) -> WatchEvent[T]:
-    """Return the event about a body. Raises `ApiError` for an ERROR event, and as `decode`."""
+    """Return the event about a body. Raises `ApiError` for an ERROR event, and the errors of `decode`."""
     if type_ == "ERROR":
         raise ApiError(msgspec.json.decode(body, type=Status))
     if type_ == "BOOKMARK":
@@ -457,7 +458,7 @@ class _Splitter:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest: list[bytes] = []
-        self.size = 0  # of the unfinished line
+        self.size = 0  # the size of the incomplete line
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that end in this piece, without line ends and without empty lines.
@@ -477,17 +478,17 @@ class _Splitter:
         return list(filter(None, lines))
 
     def take_rest(self) -> bytes:
-        """Return and drop the beginning of an unfinished line. The remainder will look like a line of its own."""
+        """Return and drop the beginning of an unfinished line. Its remainder will count as a separate line."""
         rest = b"".join(self._rest)
         self._rest, self.size = [], 0
         return rest
 
 
 async def iterate_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Iterate over the lines of a text that comes in pieces, without line ends and without empty lines.
+    """Yield the lines of a text that arrives in pieces, without line ends and without empty lines.
 
-    The last line need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`
-    comes in several parts.
+    The last line need not have a line end. If the stream breaks in it, the line is dropped. A line of more than
+    `TEXT_LINE_BYTES` is yielded in several parts.
     """
     splitter = _Splitter(LINE_LIMIT)
     async for chunk in chunks:
@@ -499,15 +500,15 @@ async def iterate_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield rest
 
 
-def _unreadable_answer(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
+def _make_unreadable_error(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
     start = body[:120].decode(errors="replace")
     return UnreadableAnswerError(f"the server's answer is not a {kind.kind} as we know it: {error}: {start!r}")
 
 
 def error_of(response: Response, method: str = "GET", path: str = "") -> ApiError:
-    """Return the `ApiError` for a refused response. Without a Status in the body, it is made from the HTTP status.
+    """Return the `ApiError` for a refused response. If its body has no Status, make one from the HTTP status.
 
-    path: the requested path. A server that does not serve the path names no kind.
+    path: the requested path, for the error of a server that does not serve it.
     """
     try:
         status = msgspec.json.decode(response.body, type=Status)

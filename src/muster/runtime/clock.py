@@ -1,9 +1,9 @@
-"""Give the time to everything: with `realclock`, the only module that asks the machine what time it is.
+"""Provide the time: with `realclock`, this is the only module that reads the machine's clocks.
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
-milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`,
-`Clock.sleep`, `loop.call_later`) waits in virtual time there. Nothing from outside can reach that loop: threads,
-sockets, pipes and processes are refused with an error that says so.
+milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`, `Clock.sleep`,
+`loop.call_later`) waits in virtual time there. Nothing from outside can reach that loop: threads, sockets, pipes and
+processes are refused with an error that says so.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ __all__ = [
 
 T = TypeVar("T")
 
-# More turns of the loop than this while time stands still are a busy loop: some twenty seconds of real time.
+# More iterations of the loop than this while time stands still are a busy loop: some twenty seconds of real time.
 STANDSTILL_TURNS = 10_000_000
 # A report names at most so many tasks.
 _REPORTED_TASKS = 50
 
 
 def boot_nanoseconds() -> int:
-    """Return the nanoseconds since the machine was started, including sleep. All processes get the same time."""
+    """Return the nanoseconds since the machine was started, including sleep. All processes read the same clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def process_seconds() -> float:
-    """Return the seconds of processor time that this process has used."""
+    """Return the seconds of CPU time that this process has used."""
     return time.process_time()
 
 
@@ -59,7 +59,7 @@ class VirtualClock:
         return self._start + timedelta(seconds=self.monotonic())
 
     def set_ahead(self, seconds: float) -> None:
-        """Set the time of day forwards (or backwards, if negative), as an administrator may.
+        """Set the time of day forwards (or backwards, if negative), as an administrator might.
 
         `monotonic` does not change.
         """
@@ -75,15 +75,15 @@ class VirtualClock:
 
 
 class DeadlockError(RuntimeError):
-    """Every task waits for an event that can no longer happen."""
+    """A deadlock: every task waits for an event that can no longer happen."""
 
 
 class StandstillError(RuntimeError):
-    """Tasks wake each other for ever, so that virtual time does not pass."""
+    """A standstill: tasks wake each other for ever, so that virtual time does not pass."""
 
 
 class OutsideWorldError(RuntimeError):
-    """A task would wait for something that virtual time does not control: a thread, socket, pipe or process."""
+    """A wait for something that virtual time does not control: a thread, socket, pipe or process."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -127,7 +127,7 @@ class _JumpingSelector(selectors.BaseSelector):
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop whose `time()` is the selector's."""
+    """An event loop whose `time()` is the time of its selector."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -139,12 +139,15 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def _clock_resolution(self) -> float:
-        """The amount that the base class adds to the time to find due timers, large enough to count after years."""
+        """The tolerance that the base class adds to the time to find due timers.
+
+        It stays large enough after virtual years.
+        """
         return max(1e-9, 2.0 * math.ulp(self._jumping.now))
 
     @_clock_resolution.setter
     def _clock_resolution(self, real: float) -> None:
-        """Ignore the resolution of the machine's clock, which the base class offers."""
+        """Ignore the resolution of the machine's clock, which the base class sets."""
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         _refuse("a thread")
@@ -159,13 +162,13 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end in virtual time. Raises `DeadlockError` when nothing can happen any more.
 
-    A caller whose thread runs an event loop, such as a cell of a notebook, waits for a thread of the coroutine's own.
+    If the calling thread already runs an event loop, as in a cell of a notebook, the coroutine runs in another thread.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return _run_in_this_thread(main)
-    from concurrent.futures import ThreadPoolExecutor  # it cannot be imported any more once the main thread has ended
+    from concurrent.futures import ThreadPoolExecutor  # the import fails after the main thread has ended
 
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_run_in_this_thread, main).result()
@@ -185,7 +188,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _list_waiters() -> str:
-    """Return every task with the places in which it waits, outermost first."""
+    """Return a list of every task with the places in which it waits, outermost first, as text."""
     tasks = sorted(asyncio.all_tasks(asyncio.get_event_loop()), key=lambda task: task.get_name())
     lines = [f"  {task.get_name()}: {_place(task)}" for task in tasks[:_REPORTED_TASKS]]
     if len(tasks) > _REPORTED_TASKS:

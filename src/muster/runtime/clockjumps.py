@@ -1,6 +1,6 @@
-"""Tell when the time of day has jumped, as after a night in which the machine slept, or when somebody set the clock.
+"""Detect when the time of day has jumped, as after a night of sleep, or when somebody set the clock.
 
-Delays run by the monotonic clock. So whoever waits for a time of day has to decide again after a jump.
+Delays run by the monotonic clock. So code that waits for a time of day must decide again after a jump.
 """
 
 from collections.abc import Callable
@@ -25,5 +25,5 @@ async def follow_jumps(clock: Clock, on_jump: Callable[[], None]) -> None:
 
 
 def _find_offset(clock: Clock) -> datetime:
-    """Return the time of day at which the monotonic clock began."""
+    """Return the time of day at which the monotonic clock started."""
     return clock.now() - timedelta(seconds=clock.monotonic())

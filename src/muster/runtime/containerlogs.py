@@ -1,8 +1,8 @@
 """Read and write container logs in the format of the container runtimes: `<time> <stream> <tag> <text>` a line.
 
-The tag is F for a full line and P for a part of a line. Our nodes write times of one length, so all heads have one
-length. They serve logs verbatim to clients that ask for `raw`, with the node's records in between:
-`- <what> F <number>`. No log line looks like a record, since each begins with a time.
+The tag is F for a full line and P for a part of a line. Muster's nodes write times of one length, so all heads have
+one length. They serve logs verbatim to clients that request `raw`, with the node's records in between: `- <what> F
+<number>`. No log line looks like a record, because each begins with a time.
 """
 
 import re
@@ -24,6 +24,8 @@ class LineRun(msgspec.Struct, frozen=True):
     """Consecutive lines of a log that were written in one piece, with the same time and stream.
 
     A run may also be a part of one long line.
+    stamp: the time.
+    lines: the number of lines.
     """
 
     stamp: bytes
@@ -33,18 +35,18 @@ class LineRun(msgspec.Struct, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the last line continues in the next run."""
+        """Whether the last line of this run continues in the next run."""
         return not self.text.endswith(b"\n")
 
 
 class AttemptRecord(msgspec.Struct, frozen=True):
-    """A record in a log: all following lines are from this attempt of the container, counted from 0."""
+    """A record in a log: all following lines are from this attempt of the container. number: counted from 0."""
 
     number: int
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A record in a log: this many bytes of text were logged at this place and are lost."""
+    """A record in a log: bytes of text that were logged at this place and are lost. bytes: their number."""
 
     bytes: int
 
@@ -54,7 +56,7 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
 
     rank: the pod's index in the Job, or the last part of its name.
     created: its creation time, RFC 3339.
-    containers: by container, the numbers of the runs that have logs, in order.
+    containers: the numbers of the runs that have logs, in order, by container.
     role, job_index: for a pod of a JobSet, which of its Jobs the pod belonged to.
     """
 
@@ -68,7 +70,7 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def split_runs(block: bytes) -> Iterator[LineRun]:
-    """Split whole lines of a log into runs.
+    """Yield the runs in whole lines of a log.
 
     Only a newline ends a line. A line without a head, as a full disk leaves it, is skipped.
     """
@@ -105,6 +107,6 @@ def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
 
 
 def record(what: AttemptRecord | Missing) -> bytes:
-    """Return the line that stands for a node's record in a raw log."""
+    """Return the line of a raw log that contains a node's record."""
     name, number = ("attempt", what.number) if isinstance(what, AttemptRecord) else ("missing", what.bytes)
     return b"- %s F %d\n" % (name.encode(), number)

@@ -1,8 +1,9 @@
 """Run coroutines that may need no event loop.
 
-A command that asks a local server one question awaits nothing but blocking calls. `drive` runs such a coroutine without
-importing asyncio, which takes longer than the question. Code that needs a loop awaits `ensure_loop` first: `drive` then
-starts a loop, and the coroutine goes on inside it. Without `drive`, a loop runs anyway, and nothing here has an effect.
+A command that sends a local server one request awaits only blocking calls. `drive` runs such a coroutine without
+importing asyncio, which takes longer than the request. Code that needs a loop awaits `ensure_loop` first: `drive` then
+starts a loop, and the coroutine continues inside it. Without `drive`, a loop runs anyway, and nothing here has an
+effect.
 """
 
 import signal
@@ -19,7 +20,7 @@ C = TypeVar("C")
 D = TypeVar("D")
 T = TypeVar("T")
 
-# What a coroutine yields to `drive` when it needs a loop.
+# The value that a coroutine yields to `drive` when it needs a loop.
 _LOOP_NEEDED = object()
 
 
@@ -36,7 +37,7 @@ def has_loop() -> bool:
 
 
 def drive(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; start an event loop once the coroutine needs one."""
+    """Run a coroutine to its end. Start an event loop when the coroutine needs one."""
     try:
         wanted = main.send(None)
     except StopIteration as ended:
@@ -49,17 +50,17 @@ def drive(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def _go_on(main: Coroutine[Any, Any, T]) -> T:
-    return await _rest_of(main)
+    return await _run_rest_of(main)
 
 
 @types.coroutine
-def _rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+def _run_rest_of(main: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
     result: T = yield from main
     return result
 
 
 async def ensure_loop() -> None:
-    """Make the rest of the calling coroutine run inside an event loop."""
+    """Make sure that the rest of the calling coroutine runs inside an event loop."""
     if not has_loop():
         await _ask_for_loop()
 
@@ -84,17 +85,17 @@ async def await_all(
 @overload
 async def await_all(*reads: Coroutine[Any, Any, T]) -> Sequence[T]: ...
 async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:
-    """Return the results of all reads, in order, which run concurrently if a loop runs.
+    """Return the results of all reads, in order. The reads run concurrently if a loop runs.
 
-    Raises the error of the first read that failed: first in the order of the arguments, so that the error does not
-    depend on which answer comes first.
+    Raises the error of the first failed read in the order of the arguments, so that the error does not depend on
+    timing.
     """
     if not has_loop():
         try:
             return [await read for read in reads]
         finally:
             for read in reads:
-                read.close()  # after an error, those that have not begun
+                read.close()  # after an error, close the reads that have not begun
     import asyncio
 
     results = await asyncio.gather(*reads, return_exceptions=True)
@@ -105,7 +106,7 @@ async def await_all(*reads: Coroutine[Any, Any, Any]) -> Sequence[Any]:
 
 
 def make_slots(most: int) -> AbstractAsyncContextManager[None]:
-    """Return a context that at most this number of tasks may be in at a time. Without a loop there is only one task."""
+    """Return a context that limits how many tasks are in it concurrently. Without a loop, it sets no limit."""
     if not has_loop():
         return nullcontext()
     import asyncio

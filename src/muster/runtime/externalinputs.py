@@ -1,4 +1,4 @@
-"""Hold the inputs that would make a run irreproducible: time, random numbers and new ids.
+"""Hold the inputs that would make a run irreproducible: time, random numbers and new IDs.
 
 Each component gets them from its caller and reads none of them itself, so that tests can replay a run.
 """
@@ -12,9 +12,9 @@ from muster.runtime.ids import Ids, Random
 
 
 class ExternalInputs(Struct, frozen=True):
-    """The clock, random numbers and ids of one process. Tests pass reproducible ones.
+    """The clock, random numbers and IDs of one process. Tests pass reproducible ones.
 
-    zone: the time zone of times of day that name none; None for the zone of the machine.
+    zone: the time zone for times of day without one; None for the zone of the machine.
     """
 
     clock: Clock

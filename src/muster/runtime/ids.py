@@ -1,4 +1,4 @@
-"""Draw UIDs, generated names and random delays; the only module that asks the machine for randomness.
+"""Draw UIDs, generated names and random delays. Only this module reads the machine's random numbers.
 
 Without a seed, `Ids` and `Random` draw from the operating system. With a seed they draw the same values in each run, so
 that a run of the whole system can be replayed.
@@ -9,7 +9,7 @@ import random
 # The letters of generated names: no vowels and no look-alikes, so that no word appears by accident.
 SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
-# The bits of a UUID that are not random, and their values in one of version 4 (RFC 9562).
+# The bits of a UUID that are not random, and their values in version 4 (RFC 9562).
 _FIXED = 0xF000 << 64 | 0xC000 << 48
 _VERSION_4 = 0x4000 << 64 | 0x8000 << 48
 
@@ -25,7 +25,7 @@ class Random:
         return self._random.random()
 
     def jitter(self, seconds: float, factor: float = 1.0) -> float:
-        """Return at least `seconds`, less than `seconds * (1 + factor)`."""
+        """Return a random number of seconds, at least `seconds` and less than `seconds * (1 + factor)`."""
         return seconds * (1.0 + factor * self._random.random())
 
 

@@ -1,9 +1,9 @@
-"""Keep a live copy of some of the server's objects and tell handlers what changed.
+"""Keep a live copy of some of the server's objects and notify handlers of changes.
 
-The pure half is in `muster.runtime.cache`: what is known and what each answer changes. This module does the requests:
-a paged list, then a watch that is resumed where it ended, and a new list when the server no longer knows that
-place. Whatever the server does, requests never come in a hot loop: only a stream that lived as long as the pause would
-be is followed by the next one at once.
+The pure half is `muster.runtime.cache`: what is known and how each response changes it. This module sends the requests:
+a paged list, then a watch that resumes where the last one ended, and a new list when the server no longer knows that
+revision. Whatever the server does, requests never form a hot loop: a new stream follows at once only if the previous
+stream lasted at least as long as the pause would.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ T = TypeVar("T")
 WATCH_SECONDS = 300.0
 # A server in this process has no other end to reconnect to, and loses no stream.
 _NEIGHBOR_WATCH_SECONDS = 6 * 3600.0
-# Bookmarks come every minute over a connection: a stream that is silent for longer is dead, whatever TCP thinks.
+# Bookmarks arrive every minute over a connection. A stream that is silent for longer is dead, whatever TCP reports.
 SILENCE_SECONDS = 180.0
 # The informer handles so many events, or for so long, before other tasks on the loop get a turn.
 _BURST, _TURN_SECONDS = 500, 0.001
-# An event that took longer to come was not there yet when the informer asked for it.
+# An event that took longer to arrive did not exist yet when the informer sent its request.
 _WAITED_SECONDS = 0.0002
 
 log = logging.getLogger(__name__)
 
 
 class Outage:
-    """Whether a server is unreachable, which the informers of that server share. reported: whether it was logged."""
+    """The reachability of a server, shared by the informers of that server. reported: whether the outage was logged."""
 
     def __init__(self) -> None:
         self.reported = False
@@ -49,14 +49,14 @@ class Informer(Generic[T]):
     """A live copy of the objects of one kind that match the selectors, in one namespace or all.
 
     Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; an exception
-    of a handler ends the informer.
+    of a handler stops the informer.
 
     optional: whether the kind may be missing on the server. An optional informer then has no objects; any other
     informer waits for the kind.
     transform: returns the form in which the cache stores an object.
-    heard: called with None whenever a watch has begun, and with each error. Without it, errors are logged.
+    heard: called with None whenever a watch has started, and with each error. Without it, errors are logged.
     outage: shared with the other informers of the same server.
-    rest: seconds to wait after an event for more that come meanwhile, for a reader who is not in a hurry.
+    rest: seconds to wait after an event for further events, for a reader that is not in a hurry.
     """
 
     def __init__(
@@ -96,15 +96,15 @@ class Informer(Generic[T]):
         self._rest = rest
 
     def get(self, key: str) -> T | None:
-        """Return the object with that key from the cache."""
+        """Return the object with that key from the cache; None if there is none."""
         return self._cache.get(key)
 
     def all(self) -> list[T]:
-        """Return all objects."""
+        """Return all objects in the cache."""
         return self._cache.all()
 
     def by(self, index: str, value: str) -> list[T]:
-        """Return the objects for which the index function gave that value."""
+        """Return the objects for which the index function returned that value."""
         return self._cache.by(index, value)
 
     def __len__(self) -> int:
@@ -122,15 +122,15 @@ class Informer(Generic[T]):
     def on_change(self, handler: Callable[[T | None, T | None], None]) -> None:
         """Call `handler(old, new)` for every change: old is None for a new object, new is None for a deleted one.
 
-        A handler that is added late is first called for every present object. An object that was deleted and created
-        again between two answers is two changes.
+        A handler that is added late is first called for every existing object. If an object was deleted and created
+        again between two responses, these are two changes.
         """
         self._handlers.append(handler)
         for obj in self._cache.all():
             handler(None, obj)
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """Follow the server's objects until cancelled."""
         while True:
             watching_since: float | None = None
             try:
@@ -159,7 +159,7 @@ class Informer(Generic[T]):
         log.debug("%s: not served, asked for again", self.kind.resource)
         await self._call_handlers(self._reflector.replace_all((), ""))
         self.synced.set()
-        self._begun()
+        self._on_watch_begun()
 
     async def _watch(self) -> None:
         is_neighbor = self._client.neighbor is not None
@@ -174,7 +174,7 @@ class Informer(Generic[T]):
                     self.kind, resource_version=version, timeout_seconds=int(seconds), **self._where
                 ) as events,
             ):
-                self._begun()
+                self._on_watch_begun()
                 seen = 0
                 turn_ends_at = handled_at = 0.0
                 rearm_at = math.inf if is_neighbor else 0.0
@@ -215,7 +215,7 @@ class Informer(Generic[T]):
             return
         await self._clock.sleep(delay)
 
-    def _begun(self) -> None:
+    def _on_watch_begun(self) -> None:
         self.trouble = self._reported = ""
         self._outage.reported = False
         if self._heard is not None:
@@ -224,7 +224,7 @@ class Informer(Generic[T]):
     def _report(self, error: ApiError | TransportError) -> None:
         """Log an error if it is new.
 
-        An unreachable server is one outage, however long it lasts and each retry fails.
+        An unreachable server causes only one log entry, however many retries fail.
         """
         is_away = isinstance(error, TransportError) and not isinstance(error, UnreadableAnswerError)
         is_known = str(error) == self._reported or (is_away and (bool(self._reported) or self._outage.reported))

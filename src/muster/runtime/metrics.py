@@ -1,7 +1,7 @@
 """Register metrics for Prometheus: one registry per process part, never the library's global one.
 
-Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards fit. Values
-that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
+Names of queues and controllers are the same as in client-go and controller-runtime, so that their dashboards work.
+Values that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
 """
 
 import asyncio
@@ -35,13 +35,16 @@ class Gauges(NamedTuple):
 
 
 class Registry:
-    """The metrics of one part of the process. The same name always gives the same metric.
+    """The metrics of one part of the process. The same name always returns the same metric.
 
-    A method raises ValueError for the name of a metric of another type.
+    A method raises ValueError if a metric of another type has the name.
     """
 
     def __init__(self, *, process: bool = False) -> None:
-        """Make an empty registry. process: include the metrics of the operating system and the interpreter."""
+        """Make an empty registry.
+
+        process: whether to include the metrics of the operating system and the interpreter.
+        """
         self._types: dict[str, str] = {}  # of all metrics, by name
         self._process = process
         self._computed: list[Callable[[], Iterable[Gauges]]] = []
@@ -62,7 +65,7 @@ class Registry:
         return self._register(self._gauges, "gauge", name, lambda: make_gauge(name, text, labels))
 
     def add_computed(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        """Add gauges whose values `ask` computes at every scrape."""
+        """Add gauges whose values a function computes at every scrape. ask: this function."""
         self._computed.append(ask)
 
     def controller(self, name: str) -> "ControllerMetrics":
@@ -71,23 +74,23 @@ class Registry:
 
     def text(self) -> bytes:
         """Return all metrics in the text format of `CONTENT_TYPE`."""
-        return b"".join(self._pieces())
+        return b"".join(self._render_pieces())
 
     async def scrape(self) -> bytes:
         """Return the same text as `text`, and let other tasks run between its parts."""
         parts = []
-        for piece in self._pieces():
+        for piece in self._render_pieces():
             parts.append(piece)
             await asyncio.sleep(0)
         return b"".join(parts)
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _render_pieces(self) -> Iterator[bytes]:
         """Yield all metrics as text, some milliseconds of work at a time."""
         if self._process:
             yield _render_process()
         for ask in self._computed:
             # All at once, because what `ask` reads may change between the parts of a scrape.
-            yield from map(str.encode, chain.from_iterable([_series_of(gauges).pieces() for gauges in ask()]))
+            yield from map(str.encode, chain.from_iterable([_make_series(gauges).pieces() for gauges in ask()]))
         named: tuple[Series[Any], ...] = (
             *self._gauges.values(), *self._counters.values(), *self._histograms.values(),
         )  # fmt: skip
@@ -102,7 +105,7 @@ class Registry:
         return metrics[name]
 
 
-def _series_of(gauges: Gauges) -> Series[Level]:
+def _make_series(gauges: Gauges) -> Series[Level]:
     series = make_gauge(gauges.name, gauges.text, gauges.labels)
     for labels, value in gauges.values:
         series.labels(*labels).set(value)
@@ -122,7 +125,7 @@ def _render_process() -> bytes:
 
 
 class ControllerMetrics:
-    """The numbers of one controller and its queue."""
+    """The metrics of one controller and its queue."""
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._name = name
@@ -161,7 +164,7 @@ class ControllerMetrics:
         )
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """Report the depth of this queue, its keys in work, and the number of workers at every scrape."""
+        """Report the depth of this queue, its keys in progress, and the number of workers at every scrape."""
         self._limit.set(workers)
         self._depth.set_function(lambda: len(queue))
         self._active.set_function(lambda: len(queue.working))
@@ -181,11 +184,11 @@ class ControllerMetrics:
         self._waits.observe(waited_seconds)
 
     def finished(self, worked_seconds: float) -> None:
-        """Count a key that a worker is done with."""
+        """Count a key that a worker has finished."""
         self._works.observe(worked_seconds)
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """Count one ended reconcile. A conflict is an error like any other here, as in controller-runtime."""
+        """Count one finished reconcile. A conflict counts as an error, as in controller-runtime."""
         if result in ("conflict", "error"):
             result = "error"
             self._errors.inc()

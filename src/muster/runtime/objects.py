@@ -1,6 +1,6 @@
-"""Read from any object what the runtime needs: its metadata, its key and its revision.
+"""Read from any object the parts that the runtime needs: its metadata, its key and its revision.
 
-A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues carry them.
+A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues contain them.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -44,7 +44,7 @@ def owner_key(namespace: str, uid: str) -> str:
 
 
 def own_key(meta: ObjectMeta) -> str:
-    """Return the key by which an index finds the objects that this object owns."""
+    """Return the key by which an index finds the objects whose owner is this object."""
     return owner_key(meta.namespace, meta.uid)
 
 
@@ -60,7 +60,7 @@ def by_namespace(obj: Any) -> tuple[str]:
 def family_of(key: str, obj: Any) -> Lane:
     """Return the lane of an object in a work queue. Objects of one namespace and one owning controller share a lane.
 
-    obj: the object with that key; None if it is not known.
+    obj: the object with that key; None if it is not cached.
     """
     owner = controller_of(meta_of(obj)) if obj is not None else None
     return split_key(key)[0], owner.uid if owner is not None else ""
@@ -73,23 +73,23 @@ def split_key(key: str) -> tuple[str, str]:
 
 
 def revision_of(obj: Any) -> Revision:
-    """Return a value that grows with each state of an object, and with each new object of one resource."""
+    """Return a value that grows with each state of an object, and with each new object of the same resource."""
     return parse_revision(meta_of(obj).resource_version)
 
 
 def parse_revision(resource_version: str) -> Revision:
-    """Convert a resource version to a value that orders versions by age.
+    """Return a value that orders resource versions by age.
 
-    Return `NO_REVISION` for a version that is no decimal number, because such a version tells no age (kubernetes
+    Return `NO_REVISION` for a version that is no decimal number, because such a version has no age (kubernetes
     KEP-5504).
     """
     return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 
 
 def make_reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
-    """Return a reference to an object for Events. It contains UID and version.
+    """Return a reference to an object for Events, with its UID and version.
 
-    field_path: a part of the object (`spec.containers{main}`).
+    field_path: a part of the object (`spec.containers{main}`); "" for the whole object.
     """
     from muster.api.core import ObjectReference  # a client that only reads needs none of these types
 
@@ -108,7 +108,7 @@ def make_reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectRe
 def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[str, Any]:
     """Return the JSON merge patch that makes a part of an object equal to `new`. Fields that `new` lacks are removed.
 
-    old: the part as it is; fields that are equal are left out of the patch.
+    old: the current part; equal fields are left out of the patch. None for an unknown one.
     """
     patch: dict[str, Any] = {}
     written: dict[str, Any] = msgspec.to_builtins(new)
@@ -129,7 +129,7 @@ def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[
 
 
 def remove_managed_fields(obj: T) -> T:
-    """Return the object without managedFields, which make up a quarter of its size and which no controller reads."""
+    """Return the object without managedFields, which are a quarter of its size and which no controller reads."""
     value: Any = obj
     if isinstance(value, dict):
         value.get("metadata", {}).pop("managedFields", None)

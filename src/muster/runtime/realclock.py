@@ -1,4 +1,4 @@
-"""Give the machine's time. `muster.runtime.clock` adds virtual time, and with it the event loop's whole machinery."""
+"""Provide the machine's time. `muster.runtime.clock` adds virtual time, but also imports the event loop."""
 
 import time
 from datetime import UTC, datetime
@@ -31,11 +31,11 @@ class RealClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds since some moment."""
+        """Return the seconds since some fixed moment."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds; where no loop runs, the whole thread waits."""
+        """Wait that many seconds. If no event loop runs, the whole thread waits."""
         if not has_loop():
             time.sleep(seconds)  # noqa: ASYNC251 - no other task waits
             return

@@ -1,6 +1,6 @@
-"""Recognise refusals that are no failure: the object to delete is gone, the one to create exists, a conflict recurs.
+"""Recognise refusals that are no failure: the object to delete is gone, the object to create exists, a conflict.
 
-They are told apart as clients do, by the reason that the server gives.
+They are distinguished by the reason in the server's Status, as by other clients.
 """
 
 from types import TracebackType

@@ -1,7 +1,7 @@
-"""The counters, gauges and histograms of a `Registry`, at a fraction of the cost of those of prometheus_client.
+"""The counters, gauges and histograms of a `Registry`, at a fraction of the cost of prometheus_client's.
 
-One event loop counts, so no number needs a lock. A scrape turns the numbers into text, piece by piece: a thousand
-queues have a hundred thousand lines.
+One event loop counts, so no number needs a lock. A scrape turns the numbers into text, piece by piece, because a
+thousand queues have a hundred thousand lines.
 """
 
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from functools import cache
 from itertools import accumulate, islice
 from typing import Generic, TypeVar
 
-PIECE_SERIES = 200  # that are turned into text at a time: some milliseconds
+PIECE_SERIES = 200  # the series that are formatted in one step: some milliseconds
 
 
 class Tally:
@@ -35,18 +35,18 @@ class Level:
         self.set(0)
 
     def set(self, value: float) -> None:
-        """Report this value from now on."""
+        """Set the value to report from now on."""
         self.read: Callable[[], float] = lambda: value
 
     def set_function(self, read: Callable[[], float]) -> None:
-        """Report what `read` returns at each scrape."""
+        """Set a function whose result is reported at each scrape."""
         self.read = read
 
 
 class Spread:
     """A distribution of numbers over buckets: the value of a histogram.
 
-    counts: how many numbers each bucket has, and how many are above the last bound.
+    counts: how many numbers are in each bucket, and how many are above the last bound.
     """
 
     __slots__ = ("_bounds", "counts", "total")
@@ -57,7 +57,7 @@ class Spread:
         self.total = 0.0
 
     def observe(self, number: float) -> None:
-        """Count a number, in the first bucket whose bound is not below it."""
+        """Count a number in the first bucket whose bound is not less than the number."""
         self.counts[bisect_left(self._bounds, number)] += 1
         self.total += number
 
@@ -70,7 +70,7 @@ Write = Callable[[Sequence[tuple[str, str]], S], Iterable[str]]
 
 
 class Series(Generic[S]):
-    """The tallies or spreads of one metric, by the values of its labels."""
+    """The counters, gauges or histograms of one metric, by the values of its labels."""
 
     def __init__(self, head: str, labels: Sequence[str], make: Callable[[], S], write: Write[S]) -> None:
         self._head = head
@@ -96,7 +96,10 @@ class Series(Generic[S]):
                 del self._series[values]
 
     def pieces(self) -> Iterator[str]:
-        """Yield the series in the text format of Prometheus, some at a time. Series may come and go in between."""
+        """Yield the series in the text format of Prometheus, some at a time.
+
+        Series may be added and removed meanwhile.
+        """
         yield self._head
         series = iter([*self._series.items()])
         while some := [*islice(series, PIECE_SERIES)]:
@@ -153,7 +156,7 @@ def _render_head(name: str, text: str, kind: str) -> str:
 
 
 def _render_labels(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return labels as the text format has them, in the order of their names."""
+    """Return labels in the text format of Prometheus, sorted by name."""
     return "{" + ",".join([f'{name}="{value}"' for name, value in sorted(pairs)]) + "}" if pairs else ""
 
 

@@ -1,4 +1,4 @@
-"""Run tasks together, and work in threads beside the loop."""
+"""Run tasks concurrently, and run work in threads next to the event loop."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until all of them have ended in whatever way."""
+    """Cancel tasks, and wait until all of them are done, whatever their results."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -22,7 +22,7 @@ async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 async def run_until_first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Run coroutines until the first one ends, then cancel the others. Raises what the first one raises."""
+    """Run coroutines until the first one returns, then cancel the others. Raises the error of the first one."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -33,9 +33,9 @@ async def run_until_first(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 async def run_together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
-    """Run `work` and return its result; run the other coroutines beside it until then, and cancel them afterwards.
+    """Run `work` and return its result; run the other coroutines until then, and cancel them afterwards.
 
-    The first failure of any of them ends all, and is raised.
+    The first failure of any of them cancels all, and is raised.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -51,9 +51,9 @@ async def run_together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any
 async def yield_ended_in_order(
     works: Iterable[Coroutine[Any, Any, T]], most: int
 ) -> AsyncGenerator[asyncio.Task[T], None]:
-    """Run the coroutines, at most `most` at a time; yield the ended task of each, in order.
+    """Run the coroutines, at most `most` concurrently; yield the done task of each, in order.
 
-    Leaving the iteration cancels the tasks that still run; close the generator to wait until they have ended.
+    Leaving the iteration cancels the tasks that still run; close the generator to wait until they are done.
     """
     running: deque[asyncio.Task[T]] = deque()
     coming = iter(works)
@@ -69,7 +69,10 @@ async def yield_ended_in_order(
 
 
 async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.CancelledError | None:
-    """Wait until a future is done, through all cancellations of the wait; return the last cancellation."""
+    """Wait until a future is done, even if the wait is cancelled.
+
+    Return the last cancellation; None if there was none.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not working.done():
         try:
@@ -82,7 +85,7 @@ async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.Can
 async def finish_thread(work: Callable[..., T], *args: Any) -> T:
     """Run `work` in a thread; return its result or raise its error.
 
-    A cancellation, also a repeated one, is raised only after the thread has ended.
+    A cancellation, even a repeated one, is raised only after the thread has finished.
     """
     # A future of the thread instead of a task: no cancellation reaches it, not even at the end of the loop.
     working = asyncio.get_running_loop().run_in_executor(None, partial(copy_context().run, work, *args))
@@ -96,7 +99,7 @@ async def finish_thread(work: Callable[..., T], *args: Any) -> T:
 async def in_daemon(work: Callable[[], T], name: str) -> T:
     """Run `work` in a daemon thread; return its result or raise its error.
 
-    Neither a cancellation nor the end of the process waits for the thread.
+    Neither a cancellation nor the exit of the process waits for the thread.
     """
     done: Future[T] = Future()
 

@@ -1,7 +1,7 @@
-"""Define the wire between the parts of the system: requests to an API server, and its answers.
+"""Define the interface between the parts of the system: requests to an API server, and its responses.
 
-There are two transports: `muster.runtime.kube.https` reaches a server over TLS, and
-`muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` works over either.
+There are two main transports: `muster.runtime.kube.https` reaches a server over TLS, and
+`muster.cluster.apiserver.inprocess` calls the embedded one without a socket. `Client` works over any transport.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -24,8 +24,9 @@ APPLY_PATCH = "application/apply-patch+yaml"
 class Request(Struct, frozen=True):
     """One HTTP request, decoded as far as a transport needs.
 
-    allowed: called each time before the request is sent, by a transport that delays or repeats requests.
-    as_events: whether a watch is answered with `RawEvent`s instead of text, which no request from outside asks for.
+    allowed: called before each sending of the request, by a transport that delays or repeats requests; returns whether
+    to send it.
+    as_events: whether the response to a watch is `RawEvent`s instead of text; false for requests from outside.
     """
 
     method: str  # GET, POST, PUT, PATCH, DELETE
@@ -44,7 +45,7 @@ class Request(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True):
-    """One whole answer."""
+    """One whole response."""
 
     status: int
     body: bytes = b""
@@ -56,29 +57,29 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERRO
 
 
 class RawEvent(NamedTuple):
-    """One event of a watch, not decoded: a change of an object, a bookmark, or the error that ends the watch."""
+    """One undecoded event of a watch: a change of an object, a bookmark, or the error that ends the watch."""
 
     type: EventType
     object: bytes
 
 
 class TransportError(Exception):
-    """The error of a request without an answer: the server was unreachable, or the connection broke.
+    """A request without a response: the server was unreachable, or the connection broke.
 
-    Says where and why.
+    The message says where and why.
     """
 
 
 class SilentError(TransportError):
-    """The error of a request that was not answered in time: the server is busy or hangs, or the network is down."""
+    """A request without a response in time: the server is busy or hangs, or the network is down."""
 
 
 class ClosedError(TransportError):
-    """The error of a request that this process ended by closing its transport, such as after the loss of a Lease."""
+    """A request that this process aborted by closing its transport, such as after the loss of a Lease."""
 
 
 class UnreadableAnswerError(TransportError):
-    """The error of an answer that is not as the API promises.
+    """A response that does not follow the API.
 
     It may come from another server or a broken proxy, or have another type than ours.
     """
@@ -88,19 +89,22 @@ class Conversation(Protocol):
     """A two-way exchange of messages, as over a WebSocket."""
 
     async def send(self, message: bytes) -> None:
-        """Send one message; wait while the other side does not read. Raises `TransportError` once that side is gone."""
+        """Send one message; wait while the other side does not read.
+
+        Raises `TransportError` after that side has gone.
+        """
         ...
 
     async def receive(self) -> bytes:
-        """Return the next message that is not empty; b"" once the other side is gone."""
+        """Return the next message that is not empty; b"" after the other side has gone."""
         ...
 
 
 class Transport(Protocol):
-    """A carrier of requests to one API server as one user."""
+    """A connection for requests to one API server as one user."""
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if there is none."""
+        """Return the response, whatever its status. Raises `TransportError` if there is none."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -119,22 +123,22 @@ class Neighbor(Protocol):
     """An API server in this process. Its watch events need no text form, and its clients share decoded objects."""
 
     def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
-        """Open a watch that yields batches of events. Raises what `Transport.stream` raises."""
+        """Open a watch that yields batches of events. Raises the errors of `Transport.stream`."""
         ...
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body without managedFields, which other readers may share, so none changes it.
+        """Return the object of a body without managedFields.
 
-        Raises what `Kind.decode` raises.
+        Other readers may share the object, so no caller changes it. Raises the errors of `Kind.decode`.
         """
         ...
 
 
 class Tunnels(Protocol):
-    """A transport that reaches into pods as well."""
+    """A transport that can also open tunnels into pods."""
 
     def converse(self, request: Request, protocol: str) -> AbstractAsyncContextManager[Conversation]:
-        """Open a conversation in a WebSocket's subprotocol (`pods/attach`), which ends with the context.
+        """Open a conversation in a WebSocket's subprotocol (`pods/attach`), which ends when the context closes.
 
         Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
         """

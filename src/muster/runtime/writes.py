@@ -1,4 +1,4 @@
-"""Write side by side, with a limit at once; a refusal is an answer like any other."""
+"""Run many writes concurrently, up to a limit. A refused write does not stop the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,13 +14,16 @@ Refusal: TypeAlias = ApiError | TransportError
 
 
 class Writes:
-    """A limit on how many writes run at the same time. All writers that use this object share it."""
+    """A limit on concurrent writes, shared by all writers that use this object."""
 
     def __init__(self, at_once: int) -> None:
         self._limit = asyncio.Semaphore(at_once)
 
     async def each(self, write: Callable[[T], Awaitable[A]], things: Iterable[T]) -> list[A | Refusal]:
-        """Call `write` for each item; return the answers in order. A refusal is an answer, and stops no other write."""
+        """Call `write` for each item; return the results in order.
+
+        A refusal counts as a result, and stops no other write.
+        """
 
         async def one(thing: T) -> A | Refusal:
             async with self._limit:
@@ -33,8 +36,8 @@ class Writes:
 
 
 def is_unsure(error: Refusal) -> bool:
-    """Return whether a write that failed may have been stored all the same.
+    """Return whether a failed write may have been stored nevertheless.
 
-    That is so if no answer arrived, or if the server had an internal error.
+    It may if no response arrived, or if the server had an internal error.
     """
     return isinstance(error, TransportError) or error.code >= 500

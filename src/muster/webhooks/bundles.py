@@ -81,7 +81,8 @@ def of_configuration(
 ) -> Operations:
     """Return the JSON patch that sets the CA bundle of one of our webhook configurations.
 
-    The patch is empty if there is nothing to change. names: our hosts.
+    The patch is empty if there is nothing to change.
+    names: our host names.
     """
     hooks = enumerate(configuration.webhooks)
     return [_put(f"/webhooks/{i}/clientConfig", bundle) for i, hook in hooks if hook.client_config.ca_bundle != bundle]
@@ -90,7 +91,8 @@ def of_configuration(
 def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
     """Return the JSON patch that sets the CA bundle of a CustomResourceDefinition whose objects we convert.
 
-    The patch is empty if there is nothing to change. names: our hosts.
+    The patch is empty if there is nothing to change.
+    names: our host names.
     """
     how = definition.spec.conversion
     client = how.webhook.client_config if how is not None and how.webhook is not None else None
@@ -102,7 +104,8 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
 def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
     """Return the JSON patch that sets the CA bundle of an APIService whose group we serve.
 
-    The patch is empty if there is nothing to change. names: our hosts.
+    The patch is empty if there is nothing to change.
+    names: our host names.
     """
     spec, service = service_object.spec, service_object.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
@@ -112,7 +115,7 @@ def of_service(service_object: APIService, bundle: bytes, names: Collection[str]
 
 
 def _is_ours(client: WebhookClientConfig, names: Collection[str]) -> bool:
-    """Return whether a webhook's clientConfig calls the conversion path of a host that our certificate names."""
+    """Return whether a webhook's clientConfig calls our conversion path. names: the host names in our certificate."""
     if (service := client.service) is not None:
         return f"{service.name}.{service.namespace}.svc" in names and service.path == CONVERTING
     try:
@@ -139,7 +142,7 @@ VISIBILITY: Final[Sequence[BundleTarget]] = tuple(
 class Bundles:
     """The component that writes the authorities (`caBundle`) into the objects that call Muster.
 
-    It writes while this replica leads. A `Manager` runs it.
+    It writes only while this replica leads. A `Manager` runs it.
     """
 
     name = "certificate-bundles"
@@ -147,7 +150,7 @@ class Bundles:
     def __init__(
         self, manager: Manager, certificates: Certificates, leads: asyncio.Event, targets: Sequence[BundleTarget]
     ) -> None:
-        """Follow the objects into which the bundle is written. leads: set once this replica leads, or is about to."""
+        """Watch the objects into which the bundle is written. leads: set when this replica leads, or is about to."""
         self._client, self._clock = manager.client, manager.clock
         self._certificates = certificates
         self._leads = leads
@@ -158,7 +161,7 @@ class Bundles:
             informer.on_change(lambda _old, _new: self._changed.set())
 
     async def run(self) -> None:
-        """Once this replica leads, write the bundle to each target that lacks it, until `stop`."""
+        """When this replica leads, write the bundle to each target that lacks it, until `stop`."""
         await run_until_first(self._leads.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
@@ -180,7 +183,7 @@ class Bundles:
                 self._changed.set()
 
     async def stop(self) -> None:
-        """Ask `run` to end soon."""
+        """Ask `run` to return soon."""
         self._stopping.set()
         self._changed.set()
 
@@ -192,12 +195,12 @@ class Bundles:
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle
-        for kind, obj, edits in self._edits(bundle) if bundle else ():
+        for kind, obj, edits in self._list_edits(bundle) if bundle else ():
             with ignoring("Conflict", "NotFound"):  # the object has changed, and the informer will tell
                 await self._client.edit_object(kind, obj, edits)
                 log.debug("%s %s has the authority", kind.kind, obj.metadata.name)
 
-    def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
+    def _list_edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
         for each, informer in self._targets:
             for obj in informer.all():
                 if edits := each.edits(obj, bundle, self._certificates.names):

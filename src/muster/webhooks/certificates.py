@@ -1,8 +1,9 @@
-"""Decide when to renew the serving certificate and its authorities, which lie in one Secret.
+"""Decide when to renew the serving certificate and its authorities, which are in one Secret.
 
 All replicas serve with the certificate in the Secret, which is renewed long before it expires. A new authority is first
-only published, beside the old one, which signs once more. The new authority signs after `SETTLING`: until then the
-leader has time to write it into `caBundle` (`bundles`). What is due depends only on the certificates and the time.
+only published, next to the old authority, which signs once more. The new authority signs after `SETTLING`. Until then
+the leader has time to write it into `caBundle` (`bundles`). The due renewals depend only on the certificates and the
+time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,12 +44,12 @@ _SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have
 
 
 class Held(Struct, frozen=True):
-    """The certificates and keys in the webhooks' Secret; unreadable parts count as absent.
+    """The certificates and keys in the webhooks' Secret. Unreadable parts count as absent.
 
-    authorities: the certificates of the authorities, the newest first.
-    signer: the newest authority with its key.
-    server: the serving certificate with its key.
-    unusable: what is wrong with the authorities in the Secret that are not in `authorities`.
+    authorities: the certificates of the authorities, newest first.
+    signer: the newest authority with its key; None without one.
+    server: the serving certificate with its key; None without one.
+    unusable: the problems of authorities in the Secret that are not in `authorities`.
     """
 
     authorities: tuple[x509.Certificate, ...] = ()
@@ -65,7 +66,7 @@ class DueParts(NamedTuple):
 
 
 def read(data: Mapping[str, bytes]) -> Held:
-    """Parse the data of the webhooks' Secret. Parts that cannot be read count as absent."""
+    """Return the certificates and keys in the data of the webhooks' Secret. Unreadable parts count as absent."""
     authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
     signer = _make_pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
     server = _make_pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
@@ -112,14 +113,14 @@ def find_due(held: Held, names: Iterable[str], now: datetime) -> DueParts:
     server = held.server
     if server is None or not _is_accepted(server.certificate, held.authorities, names, now):
         return DueParts(authority, server=True)
-    if authority or held.signer is None or now < _settled_at(held.signer.certificate):
+    if authority or held.signer is None or now < _compute_settled_time(held.signer.certificate):
         return DueParts(authority)  # the serving certificate is valid, and not every server knows the newest authority
     old = renewal_of(server.certificate) <= now
     return DueParts(server=old or not is_signed_by(server.certificate, held.signer.certificate))
 
 
 def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
-    """Return the certificates and keys with everything due renewed; the same object if nothing is due."""
+    """Return the certificates and keys with all due renewals made; the same object if nothing is due."""
     names = tuple(names)
     what = find_due(held, names, now)
     authorities = tuple(one for one in held.authorities if now < one.not_valid_after_utc)
@@ -142,11 +143,11 @@ def next_due(held: Held) -> datetime | None:
     signer, server = held.signer.certificate, held.server.certificate
     if not is_signed_by(server, signer):
         known = (one for one in held.authorities if is_signed_by(server, one))
-        return min(_settled_at(signer), *(one.not_valid_after_utc for one in (server, *known)))
+        return min(_compute_settled_time(signer), *(one.not_valid_after_utc for one in (server, *known)))
     return min(renewal_of(signer), renewal_of(server))
 
 
-def _settled_at(authority: x509.Certificate) -> datetime:
+def _compute_settled_time(authority: x509.Certificate) -> datetime:
     return authority.not_valid_before_utc + SKEW + SETTLING
 
 
@@ -163,7 +164,7 @@ def _is_accepted(
 ) -> bool:
     """Return whether clients accept the certificate now for all of these host names.
 
-    authorities: those that clients trust.
+    authorities: the authorities that clients trust.
     """
     valid = [one for one in (certificate, *authorities) if _is_valid(one, now)]
     is_known = any(is_signed_by(certificate, one) for one in authorities if one in valid)

@@ -1,17 +1,16 @@
-"""Choose the writes that the server sends to the webhooks, and what happens while no webhook answers. Pure.
+"""Choose the writes that the server sends to the webhooks, and the effect while no webhook responds. Pure.
 
-Two things decide the failure policy of a rule: what would go wrong if the write went through unseen, and who would be
-stopped if it did not.
+Two questions decide the failure policy of a rule: what would go wrong if the write were stored without the webhook, and
+who would be stopped if it were not.
 
-- An object that enters a queue is refused (`Fail`): it would run without quota. So is every change of Kueue's own
-kinds:
-  only people write these, and a wrong one concerns many.
-- All else goes through (`Ignore`): changes of jobs and pods, so that running and deleting never depends on the engine;
-  jobs without a queue, which at worst miss the LocalQueue `default`; JobSets, which at worst miss their defaults and
-  rules; pods of elastic jobs, some of which at worst start before their quota.
+- An object that enters a queue is refused (`Fail`), because it would run without quota. So is every change of Kueue's
+  own kinds: only people write these, and a wrong one affects many.
+- Everything else is stored (`Ignore`): changes of jobs and pods, so that running and deleting never depends on the
+  engine; jobs without a queue, which at worst miss the LocalQueue `default`; JobSets, which at worst miss their
+  defaults and rules; pods of elastic jobs, some of which at worst start before their quota.
 
-The server sends nothing in `kube-system` or the engine's own namespace, and no write of the engine itself: the engine
-must be able to start, and to repair, while no webhook answers.
+The server sends nothing in `kube-system` or the engine's own namespace, and no write of the engine itself, because the
+engine must be able to start, and to repair, while no webhook responds.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,9 +39,9 @@ from muster.webhooks.endpoints import (
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-# Decisions are functions: an answer that takes longer than this never comes.
+# Decisions are functions: a response that takes longer than this never comes.
 SECONDS: Final = 10
-# The time-out of writes that go through anyhow. Pods are made by the thousand.
+# The timeout of writes with the policy `Ignore`. Pods are created by the thousand.
 BRIEF_SECONDS: Final = 3
 
 Json = dict[str, Any]
@@ -59,7 +58,7 @@ def webhook_configurations(
 
     They lack the authorities' bundles, which the engine's leader writes.
     service_account: the engine's account in its namespace; "" if unknown.
-    endpoint: where the server reaches the webhooks; by default behind the Service that the Configuration names.
+    endpoint: where the server reaches the webhooks; None for the Service in the Configuration.
     """
     settings = configuration.internal_cert_management
     where = endpoint or ServiceEndpoint(configuration.namespace, settings.webhook_service_name)
@@ -80,18 +79,18 @@ def _make_configuration(kind: str, name: str, webhooks: Iterator[Json]) -> Json:
 # Conditions, in CEL.
 
 
-def _says_text(object_: str, part: str, words: Sequence[str]) -> str:
+def _make_word_condition(object_: str, part: str, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
     return f"has({object_}.metadata.{part}) && [{listed}].exists(w, w in {object_}.metadata.{part})"
 
 
 def _make_queued_expression(object_: str) -> str:
-    return f"({_says_text(object_, 'labels', [QUEUE_NAME_LABEL])})"
+    return f"({_make_word_condition(object_, 'labels', [QUEUE_NAME_LABEL])})"
 
 
 _ASKS = _make_queued_expression("object")
 _ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_make_queued_expression('oldObject')})"
-# A job with a controlling owner is that controller's, unless a CronJob made it.
+# A job with a controlling owner belongs to that controller, unless a CronJob created it.
 _OWNED = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
     " has(o.controller) && o.controller && o.kind != 'CronJob')"
@@ -99,16 +98,18 @@ _OWNED = (
 _STANDS_ALONE = f"!{_ASKS} && !({_OWNED})"
 
 
-def _pod_says(object_: str) -> str:
-    return " || ".join(f"({_says_text(object_, part, WORDS)})" for part in ("labels", "annotations"))
+def _make_pod_condition(object_: str) -> str:
+    return " || ".join(f"({_make_word_condition(object_, part, WORDS)})" for part in ("labels", "annotations"))
 
 
-_POD_SAYS = _pod_says("object")
-_POD_SAYS_OR_SAID = f"{_POD_SAYS} || (oldObject != null && ({_pod_says('oldObject')}))"
-_POD_OF_STARTED_JOB = f"{_says_text('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
+_POD_SAYS = _make_pod_condition("object")
+_POD_SAYS_OR_SAID = f"{_POD_SAYS} || (oldObject != null && ({_make_pod_condition('oldObject')}))"
+_POD_OF_STARTED_JOB = (
+    f"{_make_word_condition('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
+)
 
 
-# Matches objects that name a queue but never wait: their authors are warned.
+# Matches objects that name a queue but never wait. Their authors get a warning.
 _IDLE: Final = "vunqueued.muster.dev"
 _NO_RULES = Validation()  # except those of the schema
 
@@ -141,59 +142,61 @@ class _Hooks:
 
     def mutating(self, ours: Sequence[Kind[Any]], serve: Sequence[Kind[Any]]) -> Iterator[Json]:
         for kind in HELD_KINDS:
-            yield self._hook(f"m{kind.kind.lower()}.kb.io", MUTATING, kind, "Fail", ["CREATE"])
+            yield self._make_hook(f"m{kind.kind.lower()}.kb.io", MUTATING, kind, "Fail", ["CREATE"])
         for kind in (*ours, *serve):
-            yield from self._jobs(kind)
+            yield from self._make_job_webhooks(kind)
         queue = JOB_SET in ours  # JobSets have defaults, whether they queue or not
         operations = ["UPDATE"] if queue and self._without_queue else ["CREATE", "UPDATE"]
         name, condition = "mjobset.defaults.muster.dev", f"!{_ASKS}" if queue else ""
-        yield self._job_hook(name, MUTATING, JOB_SET, "Ignore", operations, condition)
+        yield self._make_job_hook(name, MUTATING, JOB_SET, "Ignore", operations, condition)
         if self._has_pods:
-            yield self._job_hook(
+            yield self._make_job_hook(
                 "mpod.kb.io", MUTATING, POD, "Fail", ["CREATE"], "" if self._without_queue else _POD_SAYS
             )
         if JOB in ours or JOB_SET in ours:
             name, condition = "mpodofjob.muster.dev", _POD_OF_STARTED_JOB
-            yield self._job_hook(name, MUTATING, POD, "Ignore", ["CREATE"], condition, seconds=BRIEF_SECONDS)
+            yield self._make_job_hook(name, MUTATING, POD, "Ignore", ["CREATE"], condition, seconds=BRIEF_SECONDS)
 
-    def _jobs(self, kind: Kind[Any]) -> Iterator[Json]:
+    def _make_job_webhooks(self, kind: Kind[Any]) -> Iterator[Json]:
         name = f"m{kind.kind.lower()}"
-        yield self._job_hook(f"{name}.kb.io", MUTATING, kind, "Fail", ["CREATE"], "" if self._without_queue else _ASKS)
+        yield self._make_job_hook(
+            f"{name}.kb.io", MUTATING, kind, "Fail", ["CREATE"], "" if self._without_queue else _ASKS
+        )
         if not self._without_queue and kind != JOB_SET:
             new = f"{name}.default-queue.muster.dev"
-            yield self._job_hook(new, MUTATING, kind, "Ignore", ["CREATE"], _STANDS_ALONE, seconds=BRIEF_SECONDS)
-        yield self._job_hook(f"{name}.changes.muster.dev", MUTATING, kind, "Ignore", ["UPDATE"], _ASKS_OR_ASKED)
+            yield self._make_job_hook(new, MUTATING, kind, "Ignore", ["CREATE"], _STANDS_ALONE, seconds=BRIEF_SECONDS)
+        yield self._make_job_hook(f"{name}.changes.muster.dev", MUTATING, kind, "Ignore", ["UPDATE"], _ASKS_OR_ASKED)
 
     def validating(self, ours: Sequence[Kind[Any]], serve: Sequence[Kind[Any]]) -> Iterator[Json]:
         for kind in (each for each in KUEUE_KINDS if VALIDATIONS[each.resource] != _NO_RULES):
             name = f"v{kind.kind.lower()}.kb.io"
-            yield self._hook(name, VALIDATING, kind, "Fail", ["CREATE", "UPDATE"], status=kind == WORKLOAD)
+            yield self._make_hook(name, VALIDATING, kind, "Fail", ["CREATE", "UPDATE"], status=kind == WORKLOAD)
         for kind in (*ours, *serve):
             if kind != JOB_SET:
-                yield from self._rules(kind, "" if self._without_queue else _ASKS_OR_ASKED)
-        yield from self._rules_of_jobsets(queue=JOB_SET in ours)
+                yield from self._make_rule_webhooks(kind, "" if self._without_queue else _ASKS_OR_ASKED)
+        yield from self._make_jobset_webhooks(queue=JOB_SET in ours)
         if self._has_pods:
-            yield from self._rules(POD, _POD_SAYS_OR_SAID)
+            yield from self._make_rule_webhooks(POD, _POD_SAYS_OR_SAID)
         if idle := kinds_without_effect(self._configuration):
-            first, *_ = (self._job_hook(_IDLE, VALIDATING, kind, "Ignore", ["CREATE"], _ASKS) for kind in idle)
+            first, *_ = (self._make_job_hook(_IDLE, VALIDATING, kind, "Ignore", ["CREATE"], _ASKS) for kind in idle)
             yield first | {"rules": [_make_rule(kind, ["CREATE"]) for kind in idle], "timeoutSeconds": BRIEF_SECONDS}
 
-    def _rules(self, kind: Kind[Any], condition: str) -> Iterator[Json]:
+    def _make_rule_webhooks(self, kind: Kind[Any], condition: str) -> Iterator[Json]:
         name = f"v{kind.kind.lower()}"
-        yield self._job_hook(f"{name}.kb.io", VALIDATING, kind, "Fail", ["CREATE"], condition)
-        yield self._job_hook(f"{name}.changes.muster.dev", VALIDATING, kind, "Ignore", ["UPDATE"], condition)
+        yield self._make_job_hook(f"{name}.kb.io", VALIDATING, kind, "Fail", ["CREATE"], condition)
+        yield self._make_job_hook(f"{name}.changes.muster.dev", VALIDATING, kind, "Ignore", ["UPDATE"], condition)
 
-    def _rules_of_jobsets(self, *, queue: bool) -> Iterator[Json]:
+    def _make_jobset_webhooks(self, *, queue: bool) -> Iterator[Json]:
         """Yield the webhooks that check the JobSet API's own rules. queue: whether the engine queues JobSets."""
         if queue:
             held = "" if self._without_queue else _ASKS
-            yield self._job_hook("vjobset.kb.io", VALIDATING, JOB_SET, "Fail", ["CREATE"], held)
+            yield self._make_job_hook("vjobset.kb.io", VALIDATING, JOB_SET, "Fail", ["CREATE"], held)
         if not (queue and self._without_queue):
             rest = f"!{_ASKS}" if queue else ""
-            yield self._job_hook("vjobset.rules.muster.dev", VALIDATING, JOB_SET, "Ignore", ["CREATE"], rest)
-        yield self._job_hook("vjobset.changes.muster.dev", VALIDATING, JOB_SET, "Ignore", ["UPDATE"], "")
+            yield self._make_job_hook("vjobset.rules.muster.dev", VALIDATING, JOB_SET, "Ignore", ["CREATE"], rest)
+        yield self._make_job_hook("vjobset.changes.muster.dev", VALIDATING, JOB_SET, "Ignore", ["UPDATE"], "")
 
-    def _job_hook(
+    def _make_job_hook(
         self,
         name: str,
         path: str,
@@ -204,11 +207,11 @@ class _Hooks:
         *,
         seconds: int = SECONDS,
     ) -> Json:
-        hook = self._hook(name, path, kind, policy, operations, condition, seconds=seconds)
+        hook = self._make_hook(name, path, kind, policy, operations, condition, seconds=seconds)
         # JobSets have rules of their own, whether they queue or not.
         return hook if kind == JOB_SET else hook | {"namespaceSelector": self._managed}
 
-    def _hook(
+    def _make_hook(
         self,
         name: str,
         path: str,

@@ -33,11 +33,11 @@ class _Review(Struct):
 
 
 class _UnconvertibleError(Exception):
-    """An object cannot be converted to a version; the message says why."""
+    """An object that cannot be converted to a version. The message says why."""
 
 
 def convert(body: bytes) -> bytes:
-    """Return the answer to a ConversionReview: the converted objects, or why one cannot be converted.
+    """Return the response to a ConversionReview: the converted objects, or why one cannot be converted.
 
     Raises `MalformedError` for a body that is no ConversionReview.
     """

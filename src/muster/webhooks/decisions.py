@@ -53,7 +53,7 @@ _HELD = frozenset(kind.resource for kind in HELD_KINDS)
 
 
 class _UnreadableError(Exception):
-    """A reviewed object cannot be decoded as its kind; the message says why."""
+    """A reviewed object that cannot be decoded as its kind. The message says why."""
 
 
 class ReviewDecisions:
@@ -70,10 +70,10 @@ class ReviewDecisions:
         self._pods_queue = "pod" in configuration.integrations.frameworks
 
     def mutate(self, request: Request, find: Find) -> bytes:
-        """Return the encoded answer to a mutating review: a patch that completes the object, or a refusal.
+        """Return the encoded response to a mutating review: a patch that completes the object, or a refusal.
 
-        The patch sets the object's defaults and what it needs to queue. An object that cannot be decoded is allowed
-        unchanged.
+        The patch sets the object's defaults and the fields that it needs to queue. An object that cannot be decoded is
+        allowed unchanged.
         """
         if request.object is None:
             return reviews.make_allowing_answer(request)
@@ -87,18 +87,18 @@ class ReviewDecisions:
         return reviews.make_allowing_answer(request, compute_difference(given, document))
 
     def validate(self, request: Request, find: Find) -> bytes:
-        """Return the encoded answer to a validating review: allow the object, with warnings, or refuse it."""
+        """Return the encoded response to a validating review: allow the object, with warnings, or refuse it."""
         if request.object is None:
             return reviews.make_allowing_answer(request)
         try:
-            errors = self._errors(request, request.object, find)
+            errors = self._find_errors(request, request.object, find)
         except _UnreadableError as error:
             return reviews.make_refusing_answer(request, str(error))
         if errors:
             return reviews.make_refusing_answer(request, join_errors(errors))
-        return reviews.make_allowing_answer(request, warnings=self._warnings(request, request.object))
+        return reviews.make_allowing_answer(request, warnings=self._find_warnings(request, request.object))
 
-    def _warnings(self, request: Request, document: Json) -> tuple[str, ...]:
+    def _find_warnings(self, request: Request, document: Json) -> tuple[str, ...]:
         kind = self._idle.get(request.key)
         if kind is None or request.sub_resource:
             return ()
@@ -162,8 +162,8 @@ class ReviewDecisions:
         own = admission.name_of_workload(JOB, job.metadata)
         return admission.waits_for_quota(pod, job, find(WORKLOAD, namespace, own))
 
-    def _errors(self, request: Request, document: Json, find: Find) -> Sequence[FieldError]:
-        errors = _broken_rules(request, document)
+    def _find_errors(self, request: Request, document: Json, find: Find) -> Sequence[FieldError]:
+        errors = _find_broken_rules(request, document)
         if errors or request.sub_resource:
             return errors
         around = FoundSurroundings(self._above, find)
@@ -183,8 +183,8 @@ class ReviewDecisions:
         return pods.validate_create(new) if old is None else pods.validate_update(new, old, around)
 
 
-def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
-    """Return the errors in an object by the validation of its kind, which holds for objects without a queue, too."""
+def _find_broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
+    """Return the errors in an object by the validation of its kind, which also applies to objects without a queue."""
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]
@@ -196,7 +196,7 @@ def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
 
 
 def _read_stored(request: Request, kind: Kind[Any]) -> Any:
-    """Return the stored object. A JobSet that was stored while no webhook answered is read with its defaults."""
+    """Return the stored object. A JobSet may have been stored without its defaults, so these are added."""
     document = request.old_object or {}
     if request.key == JOB_SET.resource and not request.sub_resource:
         document = deepcopy(document)

@@ -16,7 +16,7 @@ VISIBILITY_SERVICE: Final = "muster-visibility-server"
 
 
 class ServiceEndpoint(Struct, frozen=True):
-    """The address of the webhooks behind a Service of the cluster."""
+    """The address of the webhooks, behind a Service of the cluster."""
 
     namespace: str
     name: str

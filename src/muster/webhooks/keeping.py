@@ -1,7 +1,7 @@
-"""Follow and renew the certificate that the webhooks and the visibility API serve with.
+"""Watch and renew the certificate of the webhooks and the visibility API.
 
-All replicas follow one Secret; the first that sees a due renewal writes it, by optimistic concurrency. A Secret that
-another program writes (cert-manager) is only followed.
+All replicas watch one Secret. The first replica that sees a due renewal writes it, by optimistic concurrency. A Secret
+that another program writes (cert-manager) is only watched.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from muster.runtime.transport import TransportError
 from muster.webhooks import certificates
 from muster.webhooks.certificates import AUTHORITIES, CERTIFICATE, KEY
 
-# The retry after a failed write, and the longest wait: clocks may be set.
+# The retry after a failed write, and the longest wait, because clocks may be set.
 RETRY_SECONDS, LONGEST_SECONDS = 10.0, 86_400.0
 
 log = logging.getLogger(__name__)
@@ -31,15 +31,15 @@ log = logging.getLogger(__name__)
 class Certificates:
     """The component that loads and renews the serving certificate. A `Manager` runs it.
 
-    names: the hosts in the certificate.
-    ready: set once there is a certificate.
+    names: the host names in the certificate.
+    ready: set when there is a certificate.
     bundle: the authorities that clients must trust; empty if another program distributes them.
     """
 
     name = "serving-certificates"
 
     def __init__(self, manager: Manager, namespace: str, secret: str, names: tuple[str, ...], *, ours: bool) -> None:
-        """Follow the Secret. ours: whether this program issues the certificate; else another program does."""
+        """Watch the Secret. ours: whether this program issues the certificate; otherwise another program does."""
         self.ready = asyncio.Event()
         self.bundle = b""
         self._contexts: list[ssl.SSLContext] = []
@@ -61,7 +61,7 @@ class Certificates:
 
     @contextmanager
     def context(self) -> Iterator[ssl.SSLContext]:
-        """Yield a TLS context that has the current certificate, also after renewals, inside the `with` block."""
+        """Yield a TLS context that always has the current certificate, even after renewals, inside the `with` block."""
         context = server_context()
         if self._loaded is not None:
             load_pair(context, *self._loaded)
@@ -84,16 +84,16 @@ class Certificates:
             await run_until_first(self._changed.wait(), self._clock.sleep(wait))
 
     async def stop(self) -> None:
-        """End `run` soon."""
+        """Make `run` return soon."""
         self._stopping = True
         self._changed.set()
 
-    def _secret(self) -> Secret | None:
+    def _get_secret(self) -> Secret | None:
         return self._informer.get(f"{self._meta.namespace}/{self._meta.name}")
 
     async def _renew_if_due(self) -> float:
         """Load the certificate in the Secret, and renew what is due; return the seconds until the next check."""
-        secret, now = self._secret(), self._clock.now()
+        secret, now = self._get_secret(), self._clock.now()
         held = certificates.read(secret.data if secret is not None else {})
         if secret is not None:  # first: a due certificate may still be valid, and its renewal may be refused
             self._load(secret.data.get(CERTIFICATE, b""), secret.data.get(KEY, b""))

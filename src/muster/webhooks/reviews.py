@@ -1,4 +1,4 @@
-"""Read a server's admission review of an object (`AdmissionReview`) and write the answer. Pure."""
+"""Parse a server's admission review of an object (`AdmissionReview`) and write the response. Pure."""
 
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class MalformedError(ValueError):
-    """A request body is no valid AdmissionReview; the message says why."""
+    """A request body that is no valid AdmissionReview. The message says why."""
 
 
 class _Resource(Struct):
@@ -25,7 +25,7 @@ class _Resource(Struct):
 
 
 class Request(Struct):
-    """A review of one object that is about to be written. `old_object` is the stored one."""
+    """A review of one object that is about to be written. old_object: the stored object; None for a new one."""
 
     uid: str = ""
     resource: _Resource = _Resource()
@@ -38,7 +38,7 @@ class Request(Struct):
 
     @property
     def key(self) -> str:
-        """The object's `Kind.resource`."""
+        """The object's resource with its group, such as `jobs.batch`."""
         return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
 
 
@@ -58,7 +58,7 @@ class _Response(Struct, omit_defaults=True):
 
 
 def read(body: bytes) -> Request:
-    """Parse the body of an AdmissionReview; return its request. Raises `MalformedError`."""
+    """Return the request in the body of an AdmissionReview. Raises `MalformedError`."""
     try:
         review = msgspec.json.decode(body, type=_Review)
     except RecursionError:
@@ -83,20 +83,22 @@ def _raise_malformed(why: str) -> NoReturn:
 
 
 def make_allowing_answer(request: Request, patch: list[Json] | None = None, warnings: tuple[str, ...] = ()) -> bytes:
-    """Return the answer that allows the write, as it is or with a JSON patch.
+    """Return the response that allows the write, unchanged or with a JSON patch.
 
-    The server passes warnings on to its client.
+    warnings: the server passes them to its client.
     """
     if not patch:
-        return _answer(_Response(uid=request.uid, allowed=True, warnings=warnings))
-    return _answer(_Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch"))
+        return _encode_answer(_Response(uid=request.uid, allowed=True, warnings=warnings))
+    return _encode_answer(
+        _Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch")
+    )
 
 
 def make_refusing_answer(request: Request, why: str) -> bytes:
-    """Return the answer that refuses the write. The server says which webhook refused, and then this reason."""
+    """Return the response that refuses the write. The server shows which webhook refused, and then this reason."""
     status = Status(status="Failure", code=403, reason="Forbidden", message=why)
-    return _answer(_Response(uid=request.uid, allowed=False, status=status))
+    return _encode_answer(_Response(uid=request.uid, allowed=False, status=status))
 
 
-def _answer(response: _Response) -> bytes:
+def _encode_answer(response: _Response) -> bytes:
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "response": response})

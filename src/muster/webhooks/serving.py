@@ -1,8 +1,8 @@
-"""Answer reviews over HTTPS, and read the objects on which a decision depends when the decision asks for them.
+"""Answer reviews over HTTPS, and read the objects that a decision depends on when the decision needs them.
 
 Small kinds are cached by watches; objects of other kinds are read from the server. Any program that reaches the port
-can send a review. So objects are read only by a valid name, no answer contains the server's messages, and few long
-bodies are read at a time.
+can send a review. So objects are read only by a valid name, no response contains the server's messages, and few long
+bodies are read concurrently.
 """
 
 import asyncio
@@ -34,13 +34,14 @@ _Key = tuple[Kind[Any], str, str]
 # Returns the object of that kind, namespace and name, or None. Raises `ApiError`, `TransportError`.
 Read = Callable[[Kind[Any], str, str], Awaitable[Any]]
 
-# A review holds an object twice, and a server stores none of more than 3 MiB.
+# A review contains an object twice, and a server stores none of more than 3 MiB.
 LARGEST_REVIEW: Final = 7 * 2**20
-# A conversion review holds all objects of a list at once.
+# A conversion review contains all objects of a list.
 LARGEST_CONVERSION: Final = 64 * 2**20
 # Longer bodies are converted in a thread, so that short ones need not wait.
 _LONG: Final = 2**18
-# Long bodies take memory: at most so many at a time on each path. Reviews may wait for conversions, never the reverse.
+# Long bodies take memory, so each path reads only this many concurrently. Reviews may wait for conversions, never the
+# reverse.
 _LONG_AT_ONCE: Final = 4
 # A server sends a body at once; a slower client would make others wait.
 _BODY_SECONDS: Final = 10.0
@@ -59,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """A decision needs an object that `Known` does not have yet. key: the object's kind, namespace and name."""
+    """A need for an object that `Known` does not contain yet. key: the object's kind, namespace and name."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ class Known:
         return cast("T | None", self._objects[key])
 
     def learn(self, key: _Key, obj: Any) -> None:
-        """Store what was read under a key: an object, or None if the server has no such object."""
+        """Store the result of a read under a key: an object, or None if the server has no such object."""
         self._objects[key] = obj
 
 
@@ -104,9 +105,9 @@ class Reader:
 
 
 async def answer_review(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
-    """Decide a review; read each object that the decision asks for, and decide again, until it needs no more.
+    """Decide a review; read each object that the decision needs, and decide again, until nothing is missing.
 
-    Return the encoded answer. Raises `ApiError`, `TransportError`.
+    Return the encoded response. Raises `ApiError`, `TransportError`.
     """
     known = Known()
     for _ in range(_MOST_QUESTIONS):
@@ -120,7 +121,7 @@ async def answer_review(decide: Callable[[Request, Find], bytes], request: Reque
 def make_handlers(decisions: ReviewDecisions, read: Read, limit_seconds: float = SECONDS) -> dict[str, Handler]:
     """Return the handler of POST requests for each path: reviews for admission, and conversions between versions.
 
-    limit_seconds: how long a review may take. The API server waits no longer, and neither does a replica that ends.
+    limit_seconds: how long a review may take. The API server waits no longer, and neither does a stopping replica.
     """
 
     def review_with(decide: Callable[[Request, Find], bytes]) -> Handler:
@@ -156,7 +157,7 @@ def make_handlers(decisions: ReviewDecisions, read: Read, limit_seconds: float =
 
 
 def _limit_long_bodies(handler: Handler) -> Handler:
-    """Wrap a handler so that it reads only a few bodies at a time that are long or of unknown length."""
+    """Return a handler that reads only a few bodies concurrently that are long or of unknown length."""
     turns = asyncio.Semaphore(_LONG_AT_ONCE)
 
     async def answer(inbound: Inbound) -> Response:

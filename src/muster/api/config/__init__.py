@@ -1,7 +1,8 @@
 """The `Configuration` (config.kueue.x-k8s.io), the file with all settings of an engine.
 
-`load` takes a file of v1beta1 or v1beta2 and gives the complete settings. `load` is strict: each unknown field and each
-broken rule is an error with its path, and a file with errors has no effect. The rules apply to the complete settings.
+`load` takes a file of v1beta1 or v1beta2 and returns the complete settings. `load` is strict: each unknown field and
+each broken rule is an error with its path, and a file with errors has no effect. The rules apply to the complete
+settings.
 """
 
 from itertools import chain, islice
@@ -41,7 +42,7 @@ __all__ = [
 DEFAULT: Final = Configuration.default()
 
 # The settings of an embedded cluster without a file: all kinds of jobs that the engine supports use queues. Quotas
-# follow those of the workers as soon as there is a MultiKueueConfig. Weights, and orders by past usage, work as soon as
+# follow the workers' quotas as soon as there is a MultiKueueConfig. Weights, and orders by past usage, work as soon as
 # a queue has them.
 EMBEDDED: Final = msgspec.structs.replace(
     DEFAULT,
@@ -60,7 +61,7 @@ _KIND: Final = "Configuration"
 
 
 class ConfigurationError(ValueError):
-    """The error of an invalid file. Each line of its text is a problem, with the path first; at most 100 lines."""
+    """An invalid Configuration file. Each line of the message is a problem, with its path first; at most 100 lines."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
@@ -69,7 +70,7 @@ class ConfigurationError(ValueError):
 def load(text: str, *, embedded: bool = False) -> Configuration:
     """Return the settings of a file, which is one YAML or JSON document.
 
-    embedded: whether the settings of `EMBEDDED` that the file does not set default to those.
+    embedded: whether the settings that the file does not set default to the settings of `EMBEDDED`.
 
     Raises:
         ConfigurationError: the file is invalid.
@@ -97,9 +98,9 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """Return the settings, with those of `EMBEDDED` where the file sets none.
+    """Return the settings, with the settings of `EMBEDDED` where the file sets none.
 
-    Without frameworks, all kinds of jobs are enabled.
+    If the file lists no frameworks, all kinds of jobs are enabled.
     """
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):

@@ -1,7 +1,7 @@
 """The configz document, in which a server publishes its Configuration as Kubernetes' components do.
 
-The document has the settings that decide which pods are created and where they run. Serving the document is left to
-the server.
+The document has the settings that decide which pods are created and where they run. This module makes the document; the
+server serves it.
 """
 
 from collections.abc import Mapping

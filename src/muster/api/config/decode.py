@@ -32,7 +32,7 @@ class Problem(NamedTuple):
 
 
 class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
-    """A field has an invalid value, for which a `Problem` was recorded already."""
+    """A field with an invalid value, for which a `Problem` was recorded already."""
 
 
 def read(document: Mapping[str, Any], type_: type[S], version: str) -> tuple[S, list[Problem]]:
@@ -66,37 +66,37 @@ class _Reader:
                 self._add_problem(inside, f"unknown field in {self._version} (it is one of {extra[ONLY_IN]})")
             elif member is not None:
                 try:
-                    value = self._value(member, inner, extra, inside)
+                    value = self._decode_value(member, inner, extra, inside)
                 except _Unusable:
                     continue
                 if value or not extra.get(EMPTY_IS_UNSET):
                     values[field.name] = value
         return type_.cls(**values)
 
-    def _value(self, value: Any, type_: inspect.Type, extra: Mapping[str, Any], path: str) -> Any:
+    def _decode_value(self, value: Any, type_: inspect.Type, extra: Mapping[str, Any], path: str) -> Any:
         if extra.get(DURATION):
-            return self._duration(value, path)
+            return self._decode_duration(value, path)
         match type_:
             case inspect.StructType():
                 return self.struct(self._of(dict, value, path, "a mapping"), type_, path)
             case inspect.VarTupleType():
                 items = self._of(list, value, path, "a list")
-                return tuple(self._items(items, type_, path))
+                return tuple(self._decode_items(items, type_, path))
             case inspect.DictType():
                 return self._map(self._of(dict, value, path, "a mapping"), type_, path)
             case inspect.LiteralType():
                 if value not in type_.values:
-                    raise self._unusable(path, unsupported("", value, map(str, type_.values)).body)
+                    raise self._record_problem(path, unsupported("", value, map(str, type_.values)).body)
                 return value
             case _:
-                return self._scalar(value, type_, path)
+                return self._decode_scalar(value, type_, path)
 
-    def _items(self, items: list[Any], type_: inspect.VarTupleType, path: str) -> list[Any]:
+    def _decode_items(self, items: list[Any], type_: inspect.VarTupleType, path: str) -> list[Any]:
         inner, extra = _strip_optional(type_.item_type)
         decoded = []
         for i, item in enumerate(items):
             try:
-                decoded.append(self._value(item, inner, extra, f"{path}[{i}]"))
+                decoded.append(self._decode_value(item, inner, extra, f"{path}[{i}]"))
             except _Unusable:
                 continue
         return decoded
@@ -106,20 +106,20 @@ class _Reader:
         decoded = {}
         for name, member in members.items():
             try:
-                decoded[name] = self._value(member, inner, extra, f"{path}[{make_printable(name)}]")
+                decoded[name] = self._decode_value(member, inner, extra, f"{path}[{make_printable(name)}]")
             except _Unusable:
                 continue
         return decoded
 
-    def _duration(self, value: Any, path: str) -> int:
+    def _decode_duration(self, value: Any, path: str) -> int:
         if not isinstance(value, str):
-            raise self._unusable(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}")
+            raise self._record_problem(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}")
         try:
             return durations.parse(value)
         except durations.DurationError:
-            raise self._unusable(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}") from None
+            raise self._record_problem(path, f"must be a duration such as 5m or 1h30m, not {_show(value)}") from None
 
-    def _scalar(self, value: Any, type_: inspect.Type, path: str) -> Any:
+    def _decode_scalar(self, value: Any, type_: inspect.Type, path: str) -> Any:
         match type_:
             case inspect.BoolType():
                 return self._of(bool, value, path, "true or false")
@@ -127,25 +127,25 @@ class _Reader:
                 return self._of(str, value, path, "a string")
             case inspect.IntType(ge=least, le=most):
                 if isinstance(value, bool) or not isinstance(value, int):
-                    raise self._unusable(path, f"must be a whole number, not {_show(value)}")
+                    raise self._record_problem(path, f"must be a whole number, not {_show(value)}")
                 if not (-(2**63) if least is None else least) <= value <= (2**63 - 1 if most is None else most):
-                    raise self._unusable(path, f"{_show(value)} is too large a number")
+                    raise self._record_problem(path, f"{_show(value)} is too large a number")
                 return value
             case inspect.FloatType():
                 if isinstance(value, bool) or not isinstance(value, int | float):
-                    raise self._unusable(path, f"must be a number, not {_show(value)}")
+                    raise self._record_problem(path, f"must be a number, not {_show(value)}")
                 return float(value)
             case _:  # a quantity
                 if isinstance(value, bool) or not isinstance(value, str | int | float):
-                    raise self._unusable(path, f"must be a quantity such as 500m or 2Gi, not {_show(value)}")
+                    raise self._record_problem(path, f"must be a quantity such as 500m or 2Gi, not {_show(value)}")
                 return value
 
     def _of(self, type_: type[T], value: Any, path: str, what: str) -> T:
         if not isinstance(value, type_):
-            raise self._unusable(path, f"must be {what}, not {_show(value)}")
+            raise self._record_problem(path, f"must be {what}, not {_show(value)}")
         return value
 
-    def _unusable(self, path: str, sentence: str) -> _Unusable:
+    def _record_problem(self, path: str, sentence: str) -> _Unusable:
         self._add_problem(path, sentence)
         return _Unusable()
 
@@ -154,7 +154,7 @@ class _Reader:
 
 
 def _strip_optional(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
-    """Return the type without `| None` and annotations, and the annotations."""
+    """Return a type without `| None` and without its annotations, and the annotations."""
     extra: dict[str, Any] = {}
     while True:
         if isinstance(type_, inspect.Metadata):

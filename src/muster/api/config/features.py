@@ -107,7 +107,7 @@ class FeatureGates(Struct, frozen=True):
     settings: Mapping[str, bool] = field(default_factory=dict)
 
     def is_enabled(self, gate: str) -> bool:
-        """Return whether a gate is on: by its own setting, else by that of its stage, else by default.
+        """Return whether a gate is on: by its own setting, else by its stage's setting, else by default.
 
         The gate must exist.
         """
@@ -120,7 +120,7 @@ class FeatureGates(Struct, frozen=True):
         return default
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Return the gates with invalid settings, each with upstream's message."""
+        """Yield the gates with invalid settings, each with upstream's message."""
         for gate, on in sorted(self.settings.items()):
             if gate not in _DEFAULTS and gate not in _STAGES:
                 yield gate, f"unrecognized feature gate: {gate}"
@@ -134,9 +134,9 @@ class FeatureGates(Struct, frozen=True):
                 yield gate, f"{gate} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
 
     def without_effect(self) -> Iterator[tuple[str, bool]]:
-        """Return the gates whose setting has no effect in Muster, each with its setting.
+        """Yield the gates whose setting has no effect in Muster, each with its setting.
 
-        A gate that is off because it needs another gate that is off does have its effect.
+        A gate that is off because it needs another gate that is off is not among them.
         """
         stages = [gates for stage, gates in _STAGES.items() if stage in self.settings]
         for gate in sorted(ALWAYS_ON | ALWAYS_OFF):

@@ -1,4 +1,4 @@
-"""The kinds of jobs that a configuration may name: those of Kueue, and others as `Kind.version.group`."""
+"""The kinds of jobs that a configuration may name: Kueue's kinds, and others as `Kind.version.group`."""
 
 from typing import Final, NamedTuple
 
@@ -44,7 +44,7 @@ NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkappl
 
 
 def parse(name: str) -> GroupVersionKind | None:
-    """Parse `Kind.version.group`, whose group may contain dots, or return None for a name of another form."""
+    """Parse a name of the form `Kind.version.group`, whose group may contain dots. None for a name of another form."""
     kind, dot, rest = name.partition(".")
     version, another, group = rest.partition(".")
     return GroupVersionKind(group, version, kind) if dot and another else None

@@ -1,6 +1,6 @@
-"""Rules of a configuration, in upstream's order, with its paths and sentences (kueue, pkg/config/validation.go).
+"""The rules of a Configuration, with upstream's order, paths and messages (kueue, pkg/config/validation.go).
 
-Not checked here: that the expressions of device selectors compile.
+One thing is not checked here: that the expressions of device selectors compile.
 """
 
 from typing import Final

@@ -72,14 +72,14 @@ def _validate_name(path: str, name: str) -> Errors:
 
 
 class _Owner:
-    """The resource as which a device class counts, with the counters of the devices that it counts."""
+    """The resource as which a device class counts, and the counters that the class counts of its devices."""
 
     def __init__(self, resource: str, counter: str) -> None:
         self.resource = resource
         self.counters = {counter} if counter else set()
 
     def refusal(self, resource: str, counter: str) -> str:
-        """Return why the class may not also count as another resource, or "" if it may.
+        """Return why the device class may not also count as another resource; "" if it may.
 
         A class may count as two resources if they count different counters of the devices.
         """

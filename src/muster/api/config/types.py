@@ -1,8 +1,9 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """The settings of an engine: Kueue's Configuration (config.kueue.x-k8s.io), and a section of Muster's own.
 
-The structs are those of v1beta2 with its defaults. `written` converts a file of either version to them. All durations
-are nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all rules.
+The structs have the fields and the defaults of v1beta2. `written` converts a file of either version to them. All
+durations are in nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all
+rules.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
@@ -332,7 +333,7 @@ class FairSharing(Struct):
     preemption_strategies: tuple[str, ...] = ()
 
 
-# All rules, in Kueue's order: those of a file of v1beta1 that names none.
+# All rules, in Kueue's order. A file of v1beta1 that names no rules has all of them.
 PREEMPTION_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 

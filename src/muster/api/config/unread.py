@@ -44,7 +44,7 @@ def list_warnings(written: ConfigurationFile, configuration: Configuration) -> I
 
 
 def _get_by_path(settings: msgspec.Struct | None, path: str) -> object:
-    """Return the value of a field by its path, or None if a struct on the path is absent."""
+    """Return the value of a field by its path; None if a struct on the path is absent."""
     name, _, rest = path.partition(".")
     if settings is None:
         return None

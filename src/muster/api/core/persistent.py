@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Volumes that outlive pods."""
+"""The PersistentVolume: storage that outlives pods."""
 
 from typing import Any, TypeAlias
 

@@ -1,7 +1,7 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """The sources of volumes that need a storage system, for pods and for PersistentVolumes.
 
-The two differ only in how they name a Secret: that of a pod is in the pod's namespace, that of a PersistentVolume in
+The two differ only in how they name a Secret: a pod's Secret is in the pod's namespace, a PersistentVolume's in
 any namespace. Muster stores these sources and mounts none of them.
 """
 

@@ -61,7 +61,10 @@ def default_daemon_set(daemon_set: Json) -> None:
 
 
 def default_replication_controller(controller: Json) -> None:
-    """Set the defaults of a ReplicationController. A missing selector or missing labels are those of its template."""
+    """Set the defaults of a ReplicationController.
+
+    An absent selector, and absent labels, are copied from its pod template.
+    """
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:

@@ -17,7 +17,10 @@ _MAX_INT32 = 2**31 - 1
 
 
 def default_job(job: Json) -> None:
-    """Set the defaults of a Job. With parallelism alone, completions stay absent, which means the work-queue mode."""
+    """Set the defaults of a Job.
+
+    If only parallelism is set, completions stay absent, which means the work-queue mode.
+    """
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -39,7 +42,7 @@ def default_job(job: Json) -> None:
 def generate_selector(job: Json, uid: str) -> None:
     """Set a selector and pod labels that only this Job has, unless its selector is manual.
 
-    Existing labels stay. If they do not match the selector, the validation reports it.
+    Existing labels stay. If they do not match the selector, the validation reports that.
     """
     spec = job["spec"]
     if spec.get("manualSelector"):

@@ -13,7 +13,7 @@ _by_schema = defaults_of(JOB_SET)
 
 
 def default_job_set(job_set: Json) -> None:
-    """Set the defaults of a JobSet. Of the templates of its Jobs, only two fields get defaults."""
+    """Set the defaults of a JobSet. Only two fields of its Job templates get defaults."""
     spec = job_set.setdefault("spec", {})
     spec.setdefault("successPolicy", {"operator": names.ALL})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": names.ANY_ORDER})

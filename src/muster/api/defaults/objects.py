@@ -26,7 +26,7 @@ def default_namespace(namespace: Json) -> None:
 
 
 def default_node(node: Json) -> None:
-    """Set the defaults of a Node: an empty spec, and allocatable resources that are its capacity."""
+    """Set the defaults of a Node: an empty spec, and allocatable resources that equal its capacity."""
     default_spec(node)
     status = node.setdefault("status", {})
     if "capacity" in status and "allocatable" not in status:

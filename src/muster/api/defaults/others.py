@@ -44,7 +44,7 @@ def default_priority_level(level: Json) -> None:
 
 def default_resource_claim(claim: Json) -> None:
     """Set the defaults of a ResourceClaim."""
-    for request in _device_requests(claim.get("spec", {})):
+    for request in _list_device_requests(claim.get("spec", {})):
         fill(request, "allocationMode", "ExactCount")
         if request["allocationMode"] == "ExactCount":
             fill(request, "count", 1)
@@ -62,7 +62,7 @@ def default_pod_group(group: Json) -> None:
     fill(group.setdefault("spec", {}), "disruptionMode", "Pod")
 
 
-def _device_requests(spec: Json) -> Iterator[Json]:
+def _list_device_requests(spec: Json) -> Iterator[Json]:
     for request in spec.get("devices", {}).get("requests", ()):
         if "exactly" in request:
             yield request["exactly"]

@@ -41,7 +41,7 @@ def default_pod_template(template: Json) -> None:
 
 
 def default_pod_spec(spec: Json) -> None:
-    """Set the defaults that pods and pod templates share, in a pod's spec."""
+    """Set the defaults of a pod spec, for pods and for pod templates."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")

@@ -38,17 +38,17 @@ def default_service(service: Json) -> None:
 
 
 def keep_allocated(service: Json, old: Json) -> None:
-    """Keep the allocated addresses and node ports of a Service if an update omits them."""
+    """Copy a Service's allocated addresses and node ports from its old version, where an update omits them."""
     spec, old_spec = service.setdefault("spec", {}), old.get("spec", {})
     if _has(spec, old_spec, _WITH_CLUSTER_IP):
         for field in ("clusterIP", "clusterIPs"):
             if not spec.get(field) and old_spec.get(field):
                 spec[field] = old_spec[field]
     if _has(spec, old_spec, _WITH_NODE_PORTS):
-        given = {_port_key(port): port["nodePort"] for port in old_spec.get("ports", ()) if port.get("nodePort")}
+        given = {_make_port_key(port): port["nodePort"] for port in old_spec.get("ports", ()) if port.get("nodePort")}
         taken = {port.get("nodePort") for port in spec.get("ports", ())}
         for port in spec.get("ports", ()):
-            node_port = given.get(_port_key(port))
+            node_port = given.get(_make_port_key(port))
             if not port.get("nodePort") and node_port not in taken | {None}:
                 port["nodePort"] = node_port
 
@@ -70,5 +70,5 @@ def _has(spec: Json, old_spec: Json, types: tuple[str, ...]) -> bool:
     return spec.get("type", "ClusterIP") in types and old_spec.get("type", "ClusterIP") in types
 
 
-def _port_key(port: Json) -> tuple[str, int]:
+def _make_port_key(port: Json) -> tuple[str, int]:
     return port.get("protocol", "TCP"), port.get("port", 0)

@@ -1,4 +1,4 @@
-"""The defaults of kinds that are CRDs upstream: those of their schemas, declared by `markers.DEFAULTED`.
+"""The defaults of kinds that are CRDs upstream, as their schemas have them, declared by `markers.DEFAULTED`.
 
 Defaults apply to the members of present objects. The default of an object comes with the defaults inside it. Pod
 templates stay as they are written: pods get their defaults when they are created.
@@ -20,7 +20,7 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
     """Return a function that sets the defaults of the kind's schema in a document, in place."""
 
     def default(document: Json) -> None:
-        fill = _filler_of(kind)
+        fill = _get_filler(kind)
         if fill is not None:
             fill(document)
 
@@ -28,7 +28,7 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
 
 
 @cache
-def _filler_of(kind: Kind[Any]) -> _Fill | None:
+def _get_filler(kind: Kind[Any]) -> _Fill | None:
     # Compiled on first use, because the schema of pods takes long to compile.
     return _make_filler(make_structural_schema(kind))
 

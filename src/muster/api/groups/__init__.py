@@ -1,1 +1,1 @@
-"""The API groups besides core and batch, one module each: those that the server serves or the engine reads."""
+"""The API groups besides core and batch, one module each: the groups that the server serves or the engine reads."""

@@ -36,7 +36,7 @@ ADMISSION_GATED: Final = "AdmissionGated"
 ON_HOLD: Final = "OnHold"
 DEACTIVATED: Final = "Deactivated"  # also a reason of an eviction
 DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
-PENDING: Final = "Pending"  # this reason and the next two are those of older releases
+PENDING: Final = "Pending"  # older releases used this reason and the next two
 INADMISSIBLE: Final = "Inadmissible"
 WAITING: Final = "Waiting"
 

@@ -20,13 +20,13 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class ReadyAnnotationError(ValueError):
-    """The error of an invalid annotation, with a text for the user."""
+    """An invalid annotation about readiness. The message is for the user."""
 
 
 def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
-    """Parse `READY_ANNOTATION`, or return None if it turns readiness off.
+    """Parse the value of `READY_ANNOTATION`. None if it turns readiness off.
 
-    base: the settings for what the annotation does not set.
+    base: the settings to use where the annotation sets none.
 
     Raises:
         ReadyAnnotationError: the annotation is invalid.

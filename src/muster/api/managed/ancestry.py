@@ -14,7 +14,7 @@ OwnerOf = Callable[[str, OwnerReference], ObjectMeta | None]
 
 
 class NestingTooDeepError(Exception):
-    """A chain of owner references is too long or circular; the message is upstream's."""
+    """A chain of owner references that is too long or circular. The message is upstream's."""
 
     def __init__(self) -> None:
         limit = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"
@@ -24,9 +24,9 @@ class NestingTooDeepError(Exception):
 def managed_ancestor(
     meta: ObjectMeta, owner_of: OwnerOf, *, without_queue: bool = False
 ) -> tuple[OwnerReference, ObjectMeta] | None:
-    """Return the topmost owner that queues, with the reference to it, or None if there is none.
+    """Return the topmost owner that queues, with the reference to it; None if no owner queues.
 
-    without_queue: whether jobs without the name of a queue are managed too.
+    without_queue: whether jobs that name no queue are managed too.
 
     Raises:
         NestingTooDeepError: the chain of owners is too long or circular.

@@ -19,7 +19,7 @@ _BARRED: Final = "A job or PodGroup of the same name, which this manager did not
 
 
 def home_of(workload: ObjectMeta) -> str:
-    """Return the cluster that runs the workload's job, or "" if none does."""
+    """Return the cluster that runs the workload's job; "" if none does."""
     return workload.annotations.get(HOME_ANNOTATION, "")
 
 
@@ -40,7 +40,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def refusal_of(workload: Workload) -> Refusal | None:
-    """Return the refusal of the size that the workload requests, or None if there is none or it is unreadable."""
+    """Return the refusal of the size that the workload requests; None if there is none or it is unreadable."""
     try:
         refusal = msgspec.json.decode(
             workload.metadata.annotations.get(REFUSED_ANNOTATION, "null"), type=Refusal | None
@@ -51,7 +51,7 @@ def refusal_of(workload: Workload) -> Refusal | None:
 
 
 def describe_barred(clusters: Iterable[str]) -> str:
-    """Return the check's message about clusters where another job's object is in the way, or "" if there are none."""
+    """Return the check's message about clusters where another job's object is in the way; "" if there are none."""
     names = ", ".join(clusters)
     return f"{_BARRED}{names}" if names else ""
 

@@ -1,6 +1,6 @@
 """The decisions about a new job of any kind (its queue, priority and suspension), and the rules of its changes.
 
-The order and the messages are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Three rules differ
+The order and the messages follow Kueue's webhooks (jobframework/defaults.go, validation.go). Three rules differ
 from upstream:
 
 - A job in a namespace that is not managed runs as it is. Upstream suspends it if it names a queue, and never starts it.
@@ -61,7 +61,7 @@ def list_arrival_changes(
     dispatchable: whether the job may run in another cluster.
 
     Raises:
-        NestingTooDeepError: the chain of the job's owners is too long.
+        NestingTooDeepError: the chain of the job's owners is too long or circular.
     """
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return NewJobChanges()
@@ -94,7 +94,7 @@ def _is_run_by_another(meta: ObjectMeta) -> bool:
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the reference to the JobSet that a job is part of; None without one.
+    """Return the reference to the JobSet that a job is part of; None if it is part of none.
 
     A JobSet queues as a whole, and a queue in its templates has no meaning.
     """
@@ -103,7 +103,7 @@ def part_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
-    """Return the name of the Workload that another program creates for the job, or "" if the engine creates it."""
+    """Return the name of the Workload that another program creates for the job; "" if the engine creates it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 
@@ -132,7 +132,7 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
 
 
 def _validate_deferral(meta: ObjectMeta) -> Errors:
-    """Check Muster's annotations about a later start."""
+    """Check Muster's annotations about a later start: a time, and other jobs to wait for."""
     for annotation, parse in ((BEGIN_ANNOTATION, parse_moment), (AFTER_ANNOTATION, parse_dependencies)):
         text = meta.annotations.get(annotation)
         try:
@@ -170,7 +170,7 @@ def find_forbidden_changes(
     """Yield the forbidden changes of a job's queueing metadata, most of which may change only while it is suspended."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
-        yield from validate_immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
+        yield from validate_immutable(_find_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
     if not (suspended and was_suspended):
         path, label = _describe_label(MAX_EXEC_TIME_SECONDS_LABEL), MAX_EXEC_TIME_SECONDS_LABEL
         yield from validate_immutable(path, new.labels.get(label, ""), old.labels.get(label, ""))
@@ -213,7 +213,7 @@ def _validate_longest_run(meta: ObjectMeta) -> Errors:
     elif seconds <= 0:
         yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
     elif seconds > _MAX_INT32:  # Kueue accepts the value and truncates it
-        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _make_range_message(text))
 
 
 # Words.
@@ -228,7 +228,7 @@ def _name_of(meta: ObjectMeta, label: str) -> Iterator[FieldError]:
         yield from make_errors(_describe_label(label), value, names.dns_subdomain(value))
 
 
-def _prebuilt_path(meta: ObjectMeta) -> str:
+def _find_prebuilt_path(meta: ObjectMeta) -> str:
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return annotation_path(name) if meta.annotations.get(name) else _describe_label(name)
 
@@ -243,11 +243,11 @@ def parse_integer(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _out_of_range(text: str) -> str:
-    """Return Go's message for a number that is too large."""
+def _make_range_message(text: str) -> str:
+    """Return Go's error message for a number that is too large."""
     return f'strconv.Atoi: parsing "{text}": value out of range'
 
 
 def not_a_number(text: str) -> str:
-    """Return Go's message for a text that is no number."""
+    """Return Go's error message for a text that is no number."""
     return f'strconv.Atoi: parsing "{text}": invalid syntax'

@@ -5,5 +5,5 @@ from muster.api.meta import ObjectMeta
 
 
 def group_name(meta: ObjectMeta) -> str:
-    """Return the group of a pod, or "" if it has none."""
+    """Return the name of a pod's group; "" if the pod is in none."""
     return meta.annotations.get(POD_GROUP_NAME_LABEL) or meta.labels.get(POD_GROUP_NAME_LABEL, "")

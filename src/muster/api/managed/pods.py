@@ -77,7 +77,7 @@ def waits_for_place(pod: Pod) -> bool:
 
 
 def group_size(meta: ObjectMeta) -> int:
-    """Return the number of pods in the group of a pod, or 0 if the annotation is missing or invalid."""
+    """Return the number of pods in the group of a pod; 0 if the annotation is missing or invalid."""
     text = meta.annotations.get(POD_GROUP_TOTAL_COUNT, "")
     return max(int(text), 0) if _INTEGER.fullmatch(text) else 0
 
@@ -91,7 +91,7 @@ def is_unretriable(meta: ObjectMeta) -> bool:
 
 
 def role_of(pod: Pod) -> str:
-    """Return the hash that tells the roles of a group's pods apart (`role_hash`), as of the pod's creation.
+    """Return the hash that distinguishes the roles of a group's pods (`role_hash`), as of the pod's creation.
 
     Raises:
         QuantityError: a request of the pod is invalid.
@@ -123,7 +123,7 @@ def role_hash(spec: PodSpec) -> str:
 
 
 def hash_of_shape(shape: dict[str, Any]) -> str:
-    """Return the hash of the JSON that Go's encoder writes: maps sorted by key, absent values as null."""
+    """Return the SHA-256 hash of the JSON that Go's encoder writes: maps sorted by key, absent values as null."""
     text = msgspec.json.encode({"spec": shape}, order="deterministic")
     for character, escape in _HTML:
         text = text.replace(character, escape)
@@ -145,7 +145,7 @@ def _write_amounts(resources: ResourceList) -> dict[str, str] | None:
 
 
 def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) -> bool:
-    """Return whether a new pod must be gated, because it names a queue or its parent is suspended with it.
+    """Return whether a new pod must be gated: it names a queue, or the annotation of a parent suspends it.
 
     Pods of a job that queues are never gated: the job queues for them. Unlike upstream, the LocalQueue `default` gets
     only pods that name it.
@@ -212,12 +212,12 @@ def _add(members: list[Any], item: Any) -> None:
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """Return the errors in those labels and annotations of a new pod that control queueing."""
+    """Return the errors in a new pod's labels and annotations that control queueing."""
     return list(_validate_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
-    """Return the errors in an update of those labels and annotations of a pod that control queueing."""
+    """Return the errors in an update of a pod's labels and annotations that control queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = find_forbidden_changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
     return list(chain(_validate_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
@@ -254,11 +254,11 @@ def _validate_group(meta: ObjectMeta) -> Errors:
     elif size is not None:
         yield required(_group_name_path(meta), both)
         return
-    if size is not None and (complaint := _wrong_size(size)):
+    if size is not None and (complaint := _explain_wrong_size(size)):
         yield invalid(annotation_path(POD_GROUP_TOTAL_COUNT), size, complaint)
 
 
-def _wrong_size(text: str) -> str:
+def _explain_wrong_size(text: str) -> str:
     if not _INTEGER.fullmatch(text):
         return f'strconv.Atoi: parsing "{text[:100]}": invalid syntax'
     if int(text) < 1:

@@ -62,7 +62,8 @@ def refuse_foreigner(user: str, queue: ClusterQueue) -> str:
 def refuse_work(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue], teams: Sequence[Team]) -> str:
     """Return why a user's job may not run in the ClusterQueue of its queue, or without a queue; "" if it may.
 
-    target: the ClusterQueue that its queue leads to; None if it names no queue. queues: all ClusterQueues.
+    target: the ClusterQueue to which the job's LocalQueue leads; None if the job names no queue.
+    queues: all ClusterQueues.
     teams: the teams among them, the oldest first.
     """
     if target is not None and (why := refuse_foreigner(user, target)):

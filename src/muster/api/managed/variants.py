@@ -24,7 +24,7 @@ def is_variant(workload: Workload) -> bool:
 
 
 def role_of(workload: Workload) -> Literal["", "parent", "variant"]:
-    """Return whether the Workload is a parent or a variant, or "" if it is neither."""
+    """Return whether the Workload is a parent or a variant; "" if it is neither."""
     if is_parent(workload):
         return "parent"
     return "variant" if is_variant(workload) else ""
@@ -39,12 +39,12 @@ def parent_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def allowed_flavors(meta: ObjectMeta) -> frozenset[str]:
-    """Return the flavors to which a Workload is limited, or none if it may get any."""
+    """Return the flavors to which a Workload is limited; empty if it may get any."""
     return frozenset(filter(None, map(str.strip, meta.annotations.get(ALLOWED_FLAVORS, "").split(","))))
 
 
 def flavor_of(variant: Workload) -> str:
-    """Return the flavor of a variant, or "" if its annotation names none."""
+    """Return the flavor of a variant; "" if its annotation names none."""
     return next(filter(None, map(str.strip, variant.metadata.annotations.get(ALLOWED_FLAVORS, "").split(","))), "")
 
 

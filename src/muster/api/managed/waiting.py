@@ -11,7 +11,7 @@ from muster.api.pods import pod_requests
 
 
 class InLine(Struct, frozen=True):
-    """The number of jobs that wait in a ClusterQueue, usually those of one user, and the GPUs that they request."""
+    """The number of jobs that wait in a ClusterQueue, usually of one user, and the number of GPUs that they request."""
 
     jobs: int = 0
     gpus: int = 0

@@ -14,7 +14,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def created_at(meta: ObjectMeta) -> datetime:
     """Return when the object was created, to a fraction of a second if that is known.
 
-    `creationTimestamp` has whole seconds, which do not tell the order of objects that are created together.
+    `creationTimestamp` has whole seconds, which do not show the order of objects that are created within one second.
     """
     stamp = meta.creation_timestamp or _LONG_AGO
     try:

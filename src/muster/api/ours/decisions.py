@@ -16,18 +16,18 @@ PATH: Final = "/muster/decisions"
 What: TypeAlias = Literal[
     "Waiting",  # for quota
     "QuotaReserved",
-    "Shrinking",  # elastic jobs shrink for it
-    "Preempting",  # others lose their quota or their nodes for it
+    "Shrinking",  # elastic jobs shrink for the job
+    "Preempting",  # other jobs lose their quota or their nodes for the job
     "Preempted",
-    "Evicted",  # it gives its quota back for another reason
-    "Unplaced",  # it waits for nodes
+    "Evicted",  # the job gives its quota back for another reason
+    "Unplaced",  # the job waits for nodes
     "Placed",
-    "Shrunk",  # it is elastic and has fewer pods
+    "Shrunk",  # the elastic job has fewer pods
     "Grown",
-    "Interrupted",  # it lost pods with a node
-    "GaveBack",  # its nodes, because it found no room for the pods that it lost
-    "Nominated",  # worker clusters get a copy of it
-    "Dispatched",  # to one worker cluster
+    "Interrupted",  # the job lost pods with a node
+    "GaveBack",  # the job gave back its nodes, because its lost pods found no room
+    "Nominated",  # worker clusters get a copy of the job
+    "Dispatched",  # the job runs in this worker cluster
     "Recalled",  # from a worker cluster
     "Restarted",
 ]

@@ -43,7 +43,7 @@ class Dependency(Struct, frozen=True):
 
     @property
     def wish(self) -> str:
-        """The end that the waiting job waits for, as a phrase for messages: `prep to complete`."""
+        """The end for which the waiting job waits, as a phrase for messages: `prep to complete`."""
         return f"{self.name} to {_VERBS[self.outcome]}"
 
 

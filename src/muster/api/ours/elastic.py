@@ -53,7 +53,7 @@ def is_elastic(annotations: Mapping[str, str]) -> bool:
 
 
 def has_fixed_size(template: PodTemplateSpec) -> bool:
-    """Return whether a pod template contains the number of workers as a constant, which no resize changes."""
+    """Return whether a pod template contains the number of workers as a constant, which a resize does not change."""
     return any(
         variable.name == MPI_IDENTITY_VARIABLE or (variable.name == WORLD_SIZE_VARIABLE and variable.value_from is None)
         for container in template.spec.containers
@@ -66,7 +66,7 @@ _LONGEST_SIZE = 10
 
 
 def cap_of(annotations: Mapping[str, str]) -> int | None:
-    """Return the size above which quota does not allow a Job to grow, or None without Muster's annotation."""
+    """Return the size above which quota does not allow a Job to grow; None without Muster's annotation."""
     text = annotations.get(CAP_ANNOTATION, "")
     return int(text) if 0 < len(text) <= _LONGEST_SIZE and text.isascii() and text.isdigit() else None
 
@@ -101,7 +101,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
-    """Return the sizes that a Job may have, or None without a valid annotation."""
+    """Return the sizes that a Job may have; None without a valid annotation."""
     text = annotations.get(ELASTIC_ANNOTATION)
     if text is None:
         return None

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-# The part of the `gitVersion` on /version that marks its server.
+# The part of the `gitVersion` on /version by which clients recognise the embedded cluster's server.
 SERVER_MARK: Final = "muster"
 
-# The flavor of its nodes, of which the first queue has quota.
+# The flavor of the embedded cluster's nodes. The first queue has quota of it.
 NODES_FLAVOR: Final = "muster-nodes"
 
-# The label of its nodes that says what runs their pods.
+# The label of the embedded cluster's nodes that says what runs their pods.
 NODE_KIND_LABEL: Final = "muster.dev/node-kind"
 PROCESS: Final = "process"
 SIMULATED: Final = "simulated"

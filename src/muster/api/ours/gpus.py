@@ -32,7 +32,7 @@ class GpuInfo(msgspec.Struct, frozen=True):
 
 
 def parse_gpus(text: str) -> tuple[GpuInfo, ...]:
-    """Return the GPUs in an annotation, or none if it is unreadable."""
+    """Return the GPUs in an annotation; empty if it is unreadable."""
     try:
         return tuple(msgspec.json.decode(text, type=list[GpuInfo])) if text else ()
     except msgspec.MsgspecError:

@@ -55,7 +55,7 @@ class TargetKind(StrEnum):
 
 
 class NotifyError(ValueError):
-    """A target or an event of a notice is invalid; the message is for the user."""
+    """An invalid target or event of a notice. The message is for the user."""
 
 
 def find_kind(target: str) -> TargetKind:

@@ -12,7 +12,10 @@ _SHAPE = r"(?a)it needed more memory than its limit of \w+ \(it used \d+Mi\)"
 
 
 def describe_excess(used: int, limit: int) -> str:
-    """Return the message of a container that was ended at its memory limit. used, limit: in bytes."""
+    """Return the message of a container that was ended at its memory limit.
+
+    used, limit: amounts of memory in bytes.
+    """
     amount = format_amount("memory", limit)
     return f"it needed more memory than its limit of {amount} (it used {-(-used // _MEBIBYTE)}Mi)"
 

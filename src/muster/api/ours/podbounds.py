@@ -8,7 +8,7 @@ MOST_VOLUMES: Final = 256
 
 
 def explain_excess(*, containers: int, init_containers: int, volumes: int) -> str:
-    """Return the message for a pod that exceeds a bound, or "" for a pod within the bounds."""
+    """Return the message for a pod that exceeds a bound; "" for a pod within the bounds."""
     for count, most, what in (
         (containers, MOST_CONTAINERS, "containers"),
         (init_containers, MOST_INIT_CONTAINERS, "init containers"),

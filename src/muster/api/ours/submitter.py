@@ -13,5 +13,5 @@ from muster.api.jobset import JOB_SET
 
 SUBMITTER_ANNOTATION: Final = "muster.dev/submitted-by"
 
-# The kinds of jobs, as `jobs.batch`, whose submitter is recorded, beside those of the configured frameworks.
+# The kinds of jobs, as `jobs.batch`, whose submitter is recorded in addition to the kinds of the configured frameworks.
 SUBMITTED_KINDS: Final = frozenset({CRON_JOB.resource, JOB.resource, JOB_SET.resource, POD.resource})

@@ -10,16 +10,16 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import asdict
 
-# The short names of the only users whose jobs may use the ClusterQueue, with commas between them.
+# The short names of the only users whose jobs may use the ClusterQueue, separated by commas.
 QUEUE_USERS: Final = "muster.dev/users"
 
-# The ClusterQueue that follows the nodes, and gives up what this ClusterQueue has been given.
+# The shared ClusterQueue that gives this ClusterQueue its quota, and has that much less itself.
 QUOTA_OF: Final = "muster.dev/quota-of"
 
 # An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
 FOLLOWS_NODES: Final = "muster.dev/quota-from-nodes"
 
-# Whether work of no team may run in the ClusterQueue that teams take their parts of: `true` or `false`.
+# Whether jobs of users without a team may run in a shared ClusterQueue: `true` or `false`.
 WITHOUT_TEAM: Final = "muster.dev/without-team"
 
 # The limits for each user, as `jobs=4,gpus=2,waiting-jobs=20,waiting-gpus=8`.

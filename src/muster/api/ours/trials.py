@@ -103,7 +103,7 @@ class Array(msgspec.Struct, frozen=True):
         return chain(*self.runs)
 
     def completion(self, index: int) -> int | None:
-        """Return the completion index of the trial with this index, or None if there is none."""
+        """Return the completion index of the trial with this index; None if there is none."""
         before = 0
         for run in self.runs:
             if index in run:
@@ -200,7 +200,7 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 def array_of(annotations: Mapping[str, str], completions: int | None) -> Array | None:
-    """Return the indexes of a Job's trials, or None if it is no sweep or its annotation does not fit."""
+    """Return the indexes of a Job's trials; None if it is no sweep, or if its annotation does not fit."""
     if ARRAY_ANNOTATION not in annotations:
         return None
     try:
@@ -211,12 +211,12 @@ def array_of(annotations: Mapping[str, str], completions: int | None) -> Array |
 
 
 def cancelled_of(annotations: Mapping[str, str], completions: int) -> Indexes:
-    """Return the completion indexes that a user cancelled."""
+    """Return the completion indexes of the trials that a user cancelled."""
     return Indexes.parse(annotations.get(CANCELLED_ANNOTATION, ""), completions)
 
 
 def grid_of(annotations: Mapping[str, str]) -> Grid | None:
-    """Return the grid of a Job's trials, or None if it has no valid one."""
+    """Return the grid of a Job's trials; None if it has no valid one."""
     try:
         axes = msgspec.json.decode(annotations.get(GRID_ANNOTATION, ""), type=dict[str, tuple[str, ...]])
     except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""The umask of a pod's processes on a process node, as an annotation of the pod says it. Pure."""
+"""The umask of a pod's processes on a process node, from an annotation of the pod. Pure."""
 
 import re
 from typing import Final
@@ -13,12 +13,12 @@ _UMASK = r"0?[0-7]{3}"
 
 
 def parse_umask(text: str) -> int:
-    """Return the umask that an annotation names. Raises ValueError."""
+    """Parse the umask in the value of an annotation. Raises `ValueError`."""
     if not re.fullmatch(_UMASK, text):
         raise ValueError(f"annotation {UMASK_ANNOTATION}: {text!r} is no umask: write three octal digits, such as 077")
     return int(text, 8)
 
 
 def render_umask(umask: int) -> str:
-    """Return the text of an annotation that names a umask."""
+    """Return the value of the annotation for a umask."""
     return f"{umask:04o}"

@@ -12,7 +12,7 @@ SYSTEM_SOCKET: Final = "/run/muster/muster.sock"
 # The socket of a server for its own user, in its home.
 HOME_SOCKET: Final = "server.sock"
 
-# The annotations of a namespace that name the Unix user of its pods. Both have to fit: ids and names are used again.
+# The annotations of a namespace with the Unix user of its pods. Both must match, because ids and names are used again.
 UNIX_USER: Final = "muster.dev/unix-user"
 UNIX_UID: Final = "muster.dev/unix-uid"
 

@@ -41,6 +41,6 @@ class Usage(Struct, frozen=True):
 
 
 def usage_of(text: str) -> Usage | None:
-    """Return the usage in an annotation, or None if the annotation has none."""
+    """Return the usage in an annotation; None if the annotation has none."""
     match = re.fullmatch(_SHAPE, text)
     return Usage(float(match[1]), int(match[2]), float(match[3] or 0), int(match[4] or 0)) if match else None

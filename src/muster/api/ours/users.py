@@ -19,7 +19,7 @@ USER_LABEL: Final = "muster.dev/user"
 # The annotation of the account with the LocalQueue of the user's jobs that name none.
 USER_QUEUE_ANNOTATION: Final = "muster.dev/queue"
 
-# The ClusterRole with the rights that `muster cancel` and `muster hold` need beside those of `edit`.
+# The ClusterRole with the rights that `muster cancel` and `muster hold` need in addition to the rights of `edit`.
 WORK_ROLE: Final = "muster:users:work"
 _CHANGE: Final = ("patch", "update")
 WORK_RULES: Final = (
@@ -33,19 +33,19 @@ _USERS = f"{_ACCOUNTS}{USERS_NAMESPACE}:"
 
 
 def short_user(name: str) -> str:
-    """Return the short name of an API user: `ada` for one of Muster or Unix, `NAMESPACE:NAME` for a ServiceAccount."""
+    """Return the short name of an API user: `ada` for a Muster or Unix user, `NAMESPACE:NAME` for a ServiceAccount."""
     return name.removeprefix(_USERS).removeprefix(_ACCOUNTS).removeprefix(UNIX_PREFIX)
 
 
 def is_user(query: str, name: str) -> bool:
-    """Return whether `query` is the whole or the short name of an API user."""
+    """Return whether `query` is the full or the short name of an API user."""
     return query in (name, short_user(name))
 
 
 def find_home_namespace(name: str) -> str:
-    """Return the namespace in which a user's jobs are: that of a ServiceAccount; "" if it is not known.
+    """Return the namespace of a user's jobs: the namespace of a ServiceAccount; "" if it is unknown.
 
-    It is not known for a user of Muster, whose ServiceAccount is in a namespace without jobs.
+    It is unknown for a Muster user, whose ServiceAccount is in a namespace without jobs.
     """
     namespace, colon, _ = name.removeprefix(_ACCOUNTS).partition(":")
     is_account = name.startswith(_ACCOUNTS) and bool(colon)

@@ -1,7 +1,7 @@
 """JSON patch (RFC 6902) with JSON pointers (RFC 6901).
 
 `apply` copies the document once, and the operations change the copy in place. Values of the patch are copied too, so
-neither the caller's document nor the patch ever changes. The error messages are those of kube-apiserver's library. As
+neither the caller's document nor the patch ever changes. The error messages follow kube-apiserver's library. As
 the RFCs require, and stricter than that library, negative indexes and leading zeros are errors, and `add`, `replace`
 and `test` need a `value`.
 """
@@ -80,7 +80,7 @@ class _Patching:
         if not path:
             self.root = value
             return
-        container, member = self._container(path, f"{missing} path: {shorten_text(path)}")
+        container, member = self._find_container(path, f"{missing} path: {shorten_text(path)}")
         if isinstance(container, list):
             container[_index(member, len(container) - 1)] = value
         else:
@@ -119,7 +119,7 @@ class _Patching:
             self.root = value
             return
         missing = f'{verb} operation does not apply: doc is missing path: "{shorten_text(path)}"'
-        container, member = self._container(path, missing)
+        container, member = self._find_container(path, missing)
         if isinstance(container, list):
             container.insert(len(container) if member == "-" else _index(member, len(container)), value)
         else:
@@ -128,7 +128,7 @@ class _Patching:
     def _take(self, path: str, verb: str, missing: str) -> Any:
         if not path:
             raise unprocessable(f"error in {verb} for path: '': the whole document cannot be removed")
-        container, member = self._container(path, missing)
+        container, member = self._find_container(path, missing)
         if isinstance(container, list):
             return container.pop(_index(member, len(container) - 1))
         if member not in container:
@@ -141,7 +141,7 @@ class _Patching:
     def _find(self, path: str, missing: str) -> Any:
         if not path:
             return self.root
-        container, member = self._container(path, missing)
+        container, member = self._find_container(path, missing)
         if isinstance(container, list):
             return container[_index(member, len(container) - 1)]
         value = container.get(member, _ABSENT)
@@ -149,9 +149,9 @@ class _Patching:
             raise unprocessable(f"{missing}: missing value")
         return value
 
-    def _container(self, path: str, missing: str) -> tuple[Any, str]:
+    def _find_container(self, path: str, missing: str) -> tuple[Any, str]:
         """Return the container of the member that the path names, and the member's name in it."""
-        *parents, last = _tokens(path)
+        *parents, last = _parse_tokens(path)
         value = self.root
         for member in parents:
             if isinstance(value, list):
@@ -191,7 +191,7 @@ def _get_value(operation: dict[str, Any]) -> Any:
     return operation["value"]
 
 
-def _tokens(path: str) -> list[str]:
+def _parse_tokens(path: str) -> list[str]:
     if not path.startswith("/"):
         raise unprocessable(f"path {shorten_text(path)} is no JSON pointer: it must be empty or start with /")
     if "~" not in path:

@@ -70,7 +70,7 @@ def size_of(value: Any) -> int:
 
 
 def kind_of(value: Any) -> str:
-    """Return the name of the JSON type of a value, for messages."""
+    """Return the name of a value's JSON type, for messages."""
     match value:
         case None:
             return "null"

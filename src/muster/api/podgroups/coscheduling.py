@@ -13,7 +13,7 @@ from muster.api.values.quantity import ResourceList
 class PodGroupSpec(Struct):
     """The desired scheduling of the pods of a group.
 
-    min_member: the number of pods that start together, or none of them.
+    min_member: the number of pods that start together; with fewer, none starts.
     min_resources: the resources that must be available before the group is considered.
     schedule_timeout_seconds: how long some pods keep their nodes while others have none; here only after a crash.
     """

@@ -32,7 +32,7 @@ class PodGroupPolicy(Struct):
 class PodGroupSpec(Struct):
     """The desired scheduling of the pods of a group.
 
-    min_members: the number of pods that start together, or none of them.
+    min_members: the number of pods that start together; with fewer, none starts.
     min_member: the spelling of minMembers in later dialects.
     total_resources: the part of the namespace's quota that is reserved when the group is created.
     policy: the policy if fewer pods run than required; if absent, the controller of the pods decides.

@@ -1,6 +1,6 @@
 """`scheduling.incubator.k8s.io/v1alpha1`: kube-batch's first PodGroup.
 
-kube-batch's definition allows undeclared fields. The types here declare those of them that kube-batch writes.
+kube-batch's definition allows undeclared fields. The types here declare the undeclared fields that kube-batch writes.
 """
 
 from muster.api.kinds import Kind
@@ -12,7 +12,7 @@ from muster.api.podgroups.fields import PodGroupCondition
 class PodGroupSpec(Struct):
     """The desired scheduling of the pods of a group.
 
-    min_member: the number of pods that start together, or none of them.
+    min_member: the number of pods that start together; with fewer, none starts.
     min_members: the spelling of minMember in scheduler KEP-34.
     queue: the queue of the group.
     priority_class_name: the name of the PriorityClass.

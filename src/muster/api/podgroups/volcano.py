@@ -32,7 +32,7 @@ class SubGroupPolicySpec(Struct):
     name: the name of the policy.
     network_topology: the constraint of each sub-group.
     sub_group_size: the number of pods in each sub-group.
-    min_sub_groups: the number of sub-groups that start together, or none of them.
+    min_sub_groups: the number of sub-groups that start together; with fewer, none starts.
     label_selector: the pods of the policy.
     match_label_keys: the labels whose equal values make pods one sub-group.
     """
@@ -48,7 +48,7 @@ class SubGroupPolicySpec(Struct):
 class PodGroupSpec(Struct):
     """The desired scheduling of the pods of a group.
 
-    min_member: the number of pods that start together, or none of them.
+    min_member: the number of pods that start together; with fewer, none starts.
     min_task_member: the same for each task; the annotation volcano.sh/task-spec of a pod names its task.
     queue: the queue of the group.
     priority_class_name: the name of the PriorityClass.

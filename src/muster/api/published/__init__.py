@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def component_of_kind(group: str, version: str, kind: str) -> str:
-    """Return the name of a kind's component (`io.k8s.api.core.v1.Pod`), or "" if the kind is not Kubernetes' own."""
+    """Return the name of a kind's component: `io.k8s.api.core.v1.Pod`; "" for a kind that is not Kubernetes' own."""
     package = _PACKAGES.get(group) or f"io.k8s.api.{group.partition('.')[0] or 'core'}"
     name = f"{package}.{version}.{kind}"
     schema = schema_of(name)
@@ -46,7 +46,7 @@ def component_of_kind(group: str, version: str, kind: str) -> str:
 
 
 def schema_of(component: str) -> dict[str, Any] | None:
-    """Return a new copy of a component's schema, or None for an unknown component."""
+    """Return a new copy of a component's schema; None for an unknown component."""
     message = _find_message(component)
     return msgspec.json.decode(message.schema) if message is not None and message.schema else None
 

@@ -11,7 +11,7 @@ _LEADING_ZERO = re.compile(r"(^|\.)0+(?=\d)")
 
 
 def parse(value: str) -> Address | None:
-    """Return the IP address in a text, or None for any other text."""
+    """Parse an IP address. None for any other text."""
     try:
         return None if "%" in value else ipaddress.ip_address(value)
     except ValueError:
@@ -19,7 +19,7 @@ def parse(value: str) -> Address | None:
 
 
 def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
-    """Check an IP address. An unchanged address is always valid."""
+    """Check an IP address. An address in `known`, such as an unchanged one, is always valid."""
     if value in known:
         return
     address = parse(value)

@@ -7,7 +7,7 @@ _INTEGER = re.compile(r"[+]?[0-9]{1,18}", re.ASCII)
 
 
 class IndexesError(ValueError):
-    """The error of a text with invalid or unordered indexes, in the API server's words."""
+    """A text with invalid or unordered completion indexes. The message is the API server's."""
 
 
 def count(text: str, completions: int) -> int:
@@ -27,7 +27,7 @@ def count(text: str, completions: int) -> int:
 
 
 def first_overlap(completed: str, failed: str, completions: int) -> int | None:
-    """Return the lowest index in both texts, or None. Invalid parts are ignored: `count` reports them."""
+    """Return the lowest index in both texts; None if there is none. Invalid parts are ignored: `count` reports them."""
     runs = [_good_runs(text, completions) for text in (completed, failed)]
     left, right = next(runs[0], None), next(runs[1], None)
     while left is not None and right is not None:

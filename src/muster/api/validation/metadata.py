@@ -95,7 +95,10 @@ def label_key(path: str, key: str) -> Errors:
 
 
 def validate_annotations(path: str, values: Mapping[str, str]) -> Errors:
-    """Check annotations: keys are those of labels in any case, values are free, and the total size is limited."""
+    """Check annotations.
+
+    Keys follow the rules of label keys in any case, values are free, and the total size is limited.
+    """
     for key in values:
         yield from make_errors(path, key, names.label_key(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > MAX_ANNOTATIONS_BYTES:

@@ -24,6 +24,6 @@ def no_backsteps(path: str, value: str) -> Errors:
 
 
 def file_mode(path: str, value: int | None) -> Errors:
-    """Check the permissions of a file."""
+    """Check the permission bits of a file."""
     if value is not None and not 0 <= value <= 0o777:
         yield invalid(path, value, "must be a number between 0 and 0777 (octal), both inclusive")

@@ -1,4 +1,4 @@
-"""The shared rules of most kinds: those of the metadata, and a few rules of the kind."""
+"""The shared rules of most kinds: the rules of metadata, and a few rules of the kind."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -36,5 +36,8 @@ class Standard(Struct, frozen=True):
         return [*self.update_status(new, old), *self.change(new, old), *self.whole(new)]
 
     def update_status(self, new: Any, old: Any) -> list[FieldError]:
-        """Return the errors in a change of the status: those of the metadata, because the server trusts controllers."""
+        """Return the errors in the metadata of a status update.
+
+        The rest is not checked, because the server trusts controllers.
+        """
         return list(changed_metadata(new.metadata, old.metadata, custom=self.custom))

@@ -1,4 +1,4 @@
-"""The rules of Volcano's Jobs: those of upstream's webhook, and Muster's own.
+"""The rules of Volcano's Jobs: the rules of upstream's webhook, and Muster's own.
 
 Muster's own rules refuse a Job that could never run, because no pod can be created from a template, a name of a pod is
 no host name, or tasks wait for each other.
@@ -70,7 +70,10 @@ def validate_update(new: Job, old: Job) -> list[FieldError]:
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
-    """Return the errors in a change of the status: those of the metadata, because the server trusts the controller."""
+    """Return the errors in the metadata of a status update.
+
+    The rest is not checked, because the server trusts the controller.
+    """
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
@@ -255,7 +258,7 @@ def _validate_volumes(volumes: Sequence[VolumeSpec]) -> Errors:
 
 
 def list_warnings(job: Job, schedulers: Collection[str]) -> Iterator[str]:
-    """Return a sentence for each feature that the Job requests and Muster does not have.
+    """Yield a sentence for each feature that the Job requests and Muster does not have.
 
     The rules of templates check the scheduler that a task's template names.
 

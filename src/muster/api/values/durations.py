@@ -26,7 +26,7 @@ _PART = r"(?a)(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.]*)"
 
 
 class DurationError(ValueError):
-    """The error of a text that is no duration, in Go's words."""
+    """A text that is no duration. The message is Go's."""
 
 
 def parse(text: str) -> int:

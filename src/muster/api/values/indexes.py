@@ -31,7 +31,7 @@ class Indexes(Struct, frozen=True, dict=True):
         """Parse the indexes below `limit` in a status. Invalid parts are ignored.
 
         A controller cannot refuse an existing status, so the work of ignored indexes is done again. The validation of
-        specs has a parser of its own.
+        specs has its own parser.
         """
         runs = (_parse_run(part, limit) for part in text.split(",")) if text else ()
         return cls(_join_runs(sorted(run for run in runs if run is not None)))

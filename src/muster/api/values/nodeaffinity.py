@@ -18,7 +18,7 @@ _COMPARISONS = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    """Return the alternative terms that a pod's node affinity requires, or none if it requires nothing."""
+    """Return the alternative terms that a pod's node affinity requires; empty if it requires nothing."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     return required.node_selector_terms if required is not None else ()

@@ -14,14 +14,14 @@ _REMEMBERED = 128  # the most characters of a text whose result is cached
 
 
 class PatternError(ValueError):
-    """The error of a pattern that RE2 does not accept."""
+    """A pattern that RE2 does not accept."""
 
 
 class Pattern(Protocol):
     """A compiled pattern."""
 
     def search(self, text: str | bytes) -> object | None:
-        """Return the first match of the pattern in the text, or None."""
+        """Return the first match of the pattern in the text; None without a match."""
 
     def finditer(self, text: str) -> Iterator["Match"]:
         """Yield the non-overlapping matches from the left."""

@@ -1,6 +1,6 @@
 """The amounts of resources in the notation of users (`500m`, `2Gi`), and as the integers of decisions.
 
-The rules are those of Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
+The rules follow Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
 decimal (n to E) or an exponent (e3). Fractions of a billionth are rounded up, away from zero. Decisions use
 `parse_amount`: thousandths of a CPU, and whole units of everything else, always rounded up.
 """
@@ -24,7 +24,7 @@ EXPONENT: Final = "DecimalExponent"
 _NANO = 10**9
 _MAX_BINARY = (2**63 - 1) * _NANO  # the maximum of an amount with a binary suffix, to which larger ones are cut
 _MAX_LENGTH = 128  # characters; no real amount is longer, and int() of a very long text is slow
-_MAX_EXPONENT = 64  # of ten; a larger exponent is a mistake, and its number would be very long
+_MAX_EXPONENT = 64  # the largest power of ten; a larger one is a mistake, and its number would be very long
 
 _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -39,7 +39,7 @@ _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 class QuantityError(ValueError):
-    """The error of a text that is no quantity, in the API server's words."""
+    """A text that is no quantity. The message is the API server's."""
 
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -47,7 +47,7 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 def parse(quantity: Quantity) -> "Fraction":
-    """Parse the exact amount (to a billionth).
+    """Parse the exact amount, to a billionth.
 
     Raises:
         QuantityError: the text is no quantity.
@@ -131,7 +131,7 @@ def _round_up(nanos: int, unit: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, str]:
-    """Return the billionths, and the notation of the text."""
+    """Parse a text to billionths, and return the text's notation too."""
     if not text or len(text) > _MAX_LENGTH or not (shape := re.fullmatch(_SHAPE, text)):
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = shape.groups(default="")
@@ -164,16 +164,16 @@ def _parse_fraction(text: str) -> "Fraction":
 @lru_cache(maxsize=4096)
 def _format_canonical(text: str) -> str:
     nanos, form = _parse(text)
-    return text if _stays(text, -9) else _write(nanos, form)
+    return text if _is_canonical(text, -9) else _write(nanos, form)
 
 
 @lru_cache(maxsize=4096)
 def _rounded_up_to_milli(text: str) -> str:
     nanos, form = _parse(text)
-    return text if _stays(text, -3) else _write(_round_up(nanos, 10**6), form)
+    return text if _is_canonical(text, -3) else _write(_round_up(nanos, 10**6), form)
 
 
-def _stays(text: str, finest: int) -> bool:
+def _is_canonical(text: str, finest: int) -> bool:
     """Return whether upstream's parser treats a text as canonical.
 
     The parser does so for most canonical texts, and for some texts with leading signs and zeros.

@@ -1,11 +1,11 @@
 """Parse cron schedules as Kubernetes does (robfig/cron v3, `ParseStandard`), and find their starts.
 
-A schedule has five fields with names, ranges and steps, or is `@daily` and its like, or `@every 1h30m`. A start is a
-minute at which the clock of the schedule's time zone shows what the fields say. Where daylight saving time skips what
-they say, there is no start; where it repeats that, there are two.
+A schedule has five fields with names, ranges and steps, or is a shorthand such as `@daily`, or `@every 1h30m`. A start
+is a minute whose local time, in the schedule's time zone, matches the fields. A matching local time that daylight
+saving time skips has no start; one that it repeats has two.
 
-The packages for cron expressions read other dialects (7 for Sunday, `L`, `#`), start what daylight saving time skips,
-and do not refuse in upstream's words. So the parser is Muster's own.
+Existing packages for cron expressions parse other dialects (7 for Sunday, `L`, `#`), start at skipped times, and have
+other error messages. So Muster has its own parser.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _MOST_DIGITS = 18
 
 
 class ScheduleError(ValueError):
-    """A text is no valid cron schedule; the message is robfig/cron's."""
+    """A text that is no valid cron schedule. The message is robfig/cron's."""
 
 
 class Schedule(Protocol):
@@ -47,12 +47,12 @@ class Schedule(Protocol):
 
 
 class Interval(Struct, frozen=True):
-    """The schedule `@every DURATION`: starts at a fixed distance from each other, counted from the moment asked for."""
+    """The schedule `@every DURATION`, whose starts have a fixed distance, counted from the time that is asked about."""
 
     distance: timedelta
 
     def next(self, after: datetime) -> datetime | None:
-        """Return the first start later than `after`; None past the last year that Python knows."""
+        """Return the first start later than `after`; None if it is past the last year that Python supports."""
         try:
             return after.replace(microsecond=0) + self.distance
         except OverflowError:
@@ -69,7 +69,7 @@ class Calendar(Struct, frozen=True):
     """A schedule of five fields. Each field lists the values that match, in order.
 
     either_day: whether a day matches by its number or by its weekday; otherwise it has to match by both.
-    zone: the time zone of the clock; None for that of the machine.
+    zone: the time zone of the clock; None for the time zone of the machine.
     """
 
     minutes: tuple[int, ...]
@@ -123,7 +123,7 @@ class Calendar(Struct, frozen=True):
         return None
 
     def _find_wait(self, reading: datetime) -> timedelta:
-        """Return a time span from this reading of the clock in which no minute matches; zero if the reading matches."""
+        """Return a time span from this clock time on in which no minute matches; zero if the minute itself matches."""
         midnight = reading.replace(hour=0, minute=0, second=0)
         if reading.month not in self.months:
             return (midnight.replace(day=1) + 31 * _DAY).replace(day=1) - reading
@@ -161,7 +161,7 @@ def parse(text: str, zone: tzinfo | None = UTC) -> Schedule:
 
 
 def find_zone(name: str) -> ZoneInfo | None:
-    """Return the time zone of this name; None if this machine knows none."""
+    """Return the time zone of this name; None if this machine knows no such zone."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -278,5 +278,5 @@ def _parse_number(text: str) -> int:
 
 
 def _find_above(value: int, values: Sequence[int], otherwise: int) -> int:
-    """Return the first of the sorted values that is greater."""
+    """Return the first of the sorted values that is greater than `value`; `otherwise` if none is."""
     return next((each for each in values if each > value), otherwise)

@@ -17,7 +17,7 @@ from muster.api.validation import names
 
 
 class SelectorError(ValueError):
-    """The error of an invalid selector, in the API server's words."""
+    """An invalid selector. The message is the API server's."""
 
 
 class Operator(Enum):
@@ -63,7 +63,7 @@ class Requirement(Struct, frozen=True):
 
     @property
     def only(self) -> str | None:
-        """The only value that the label may have, for lookups in indexes; None if there are several."""
+        """The only value that the label may have, for lookups in indexes; None if there may be several."""
         return next(iter(self.values)) if self.operator in _POSITIVE and len(self.values) == 1 else None
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Requirement(Struct, frozen=True):
 
 
 class LabelMatcher(Struct, frozen=True):
-    """Requirements of which labels must meet all. Without requirements, it matches everything."""
+    """A matcher of labels, which must meet all its requirements. Without requirements, it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -149,14 +149,14 @@ def _make_matcher(requirements: list[Requirement]) -> LabelMatcher:
 
 
 def _make_requirement(key: str, operator: Operator, values: list[str]) -> Requirement:
-    errors = list(_requirement_errors(key, operator, values))
+    errors = list(_find_requirement_errors(key, operator, values))
     if errors:
         text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
         raise SelectorError(text)
     return Requirement(key, operator, frozenset(values))
 
 
-def _requirement_errors(key: str, operator: Operator, values: list[str]) -> Iterator[str]:
+def _find_requirement_errors(key: str, operator: Operator, values: list[str]) -> Iterator[str]:
     if messages := names.label_key(key):
         yield str(FieldError("key", INVALID, key, "; ".join(messages)))
     if operator in (Operator.IN, Operator.NOT_IN) and not values:
@@ -212,7 +212,7 @@ class _Parser:
             raise SelectorError(f"found '{self._peek.text}', expected: !, identifier, or 'end of string'")
         while self._peek.text:
             try:
-                yield self._one()
+                yield self._parse_requirement()
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             token = self._next()
@@ -231,7 +231,7 @@ class _Parser:
         self._position += bool(token.text)  # the position never moves past the end
         return token
 
-    def _one(self) -> Requirement:
+    def _parse_requirement(self) -> Requirement:
         absent = self._peek.text == "!"
         if absent:
             self._next()
@@ -248,10 +248,10 @@ class _Parser:
         operator = _BINARY.get(sign.text)
         if operator is None:
             raise SelectorError(f"found '{sign.text}', expected: {_BINARY_NAMES}")
-        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else [self._exact()]
+        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else [self._parse_value()]
         return _make_requirement(key.text, operator, sorted(set(values)))
 
-    def _exact(self) -> str:
+    def _parse_value(self) -> str:
         if self._peek.text in ("", ","):
             return ""
         token = self._next()
@@ -301,7 +301,7 @@ class FieldRequirement(Struct, frozen=True):
 
 
 class FieldMatcher(Struct, frozen=True):
-    """Requirements of which fields must meet all. Without requirements, it matches everything."""
+    """A matcher of fields, which must meet all its requirements. Without requirements, it matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
@@ -311,7 +311,7 @@ class FieldMatcher(Struct, frozen=True):
         return tuple(requirement.key for requirement in self.requirements)
 
     def exact(self, key: str) -> str | None:
-        """Return the only value that a field may have, for lookups in indexes, or None."""
+        """Return the only value that a field may have, for lookups in indexes; None if there may be several."""
         return next((r.value for r in self.requirements if r.key == key and r.equal), None)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
@@ -353,10 +353,10 @@ def parse_field_selector(text: str) -> FieldMatcher:
         assert match is not None  # the pattern matches the empty string too
         terms.append(match[0])
         position = match.end() + 1
-    return FieldMatcher(tuple(_field_requirement(text, term) for term in sorted(filter(None, terms))))
+    return FieldMatcher(tuple(_parse_field_requirement(text, term) for term in sorted(filter(None, terms))))
 
 
-def _field_requirement(text: str, term: str) -> FieldRequirement:
+def _parse_field_requirement(text: str, term: str) -> FieldRequirement:
     match = _FIELD.fullmatch(term)
     if match is None:
         raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")

@@ -21,7 +21,7 @@ _EXEC = 'exec "$@"'
 def wrap_in_shell(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
     """Return the command, for a manifest, of a shell that runs these lines and then executes the user's command.
 
-    become: the last line of the shell, which replaces the shell by the command.
+    become: the last line of the script, which replaces the shell with the command.
     """
     return [escape(word) for word in wrap_with_arguments(lines + become, ())] + list(command)
 

@@ -9,7 +9,10 @@ _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def find_untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """Return the first taint that keeps the pod off the node, or None (upstream FindMatchingUntoleratedTaint)."""
+    """Return the first taint that keeps the pod off the node; None if there is none.
+
+    Upstream: FindMatchingUntoleratedTaint.
+    """
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.effect in _HARD_EFFECTS and not any(_tolerates(toleration, taint) for toleration in tolerations):
@@ -18,7 +21,7 @@ def find_untolerated_taint(taints: Iterable[Taint], tolerations: Iterable[Tolera
 
 
 def count_unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
+    """Return the number of PreferNoSchedule taints that a pod with these tolerations does not tolerate."""
     tolerations = tuple(tolerations)
     soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")
     return sum(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
@@ -27,8 +30,8 @@ def count_unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) 
 def seconds_tolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
     """Return how many seconds a pod tolerates a node's NoExecute taints: 0 for not at all, None for forever.
 
-    The rule is that of upstream's taint eviction (GetMatchingTolerations). The first toleration of a taint counts, and
-    of all taints the one with the shortest time.
+    The rule follows upstream's taint eviction (GetMatchingTolerations). The first toleration of each taint counts,
+    and among the taints the one with the shortest time.
     """
     tolerations = tuple(tolerations)
     shortest: float | None = None

@@ -148,7 +148,7 @@ class _Reader:
                 if depth >= MAX_DEPTH:
                     raise ValueError(_TOO_DEEP)
                 mapping = isinstance(event, MappingStartEvent)
-                value = self._mapping(path, depth + 1) if mapping else self._sequence(path, depth + 1)
+                value = self._read_mapping(path, depth + 1) if mapping else self._read_sequence(path, depth + 1)
             case SequenceEndEvent() | MappingEndEvent():
                 return _END
             case _:
@@ -157,13 +157,13 @@ class _Reader:
             self._anchors[event.anchor] = value, self._count - before, self._length - length
         return value
 
-    def _sequence(self, path: str, depth: int) -> list[Any]:
+    def _read_sequence(self, path: str, depth: int) -> list[Any]:
         items: list[Any] = []
         while (item := self.value(next(self._events), f"{path}[{len(items)}]", depth)) is not _END:
             items.append(item)
         return items
 
-    def _mapping(self, path: str, depth: int) -> dict[str, Any]:
+    def _read_mapping(self, path: str, depth: int) -> dict[str, Any]:
         members: dict[str, Any] = {}
         while not isinstance(event := next(self._events), MappingEndEvent):
             if not isinstance(event, ScalarEvent):
@@ -192,7 +192,7 @@ def _read_scalar(event: ScalarEvent, path: str) -> Any:
         return text
     if event.tag:
         raise _refuse(event, path, f"the tag {event.tag} has no meaning here")
-    if not event.implicit[0]:  # it has quotes
+    if not event.implicit[0]:  # a quoted scalar
         return text
     kind = _find_kind(text) if len(text) <= _SHORT else _resolve_kind(text)
     if kind == "str":
@@ -217,7 +217,7 @@ def _read_scalar(event: ScalarEvent, path: str) -> Any:
 
 
 def _resolve_kind(text: str) -> str:
-    """Return the kind of a plain scalar, such as "int", by the rules of YAML 1.1 without numbers to the base of 60.
+    """Return the kind of a plain scalar, such as "int", by the rules of YAML 1.1 without base-60 numbers.
 
     To go-yaml, and so to kubectl, `12:30` is a text.
     """

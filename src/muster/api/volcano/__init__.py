@@ -130,7 +130,7 @@ class TaskSpec(Struct):
 
     name: the name of the task; if empty, default and its index in the list. The names of its pods are JOB-NAME-INDEX.
     replicas: the number of pods.
-    min_available: the number of pods that start together, or none of them; all if absent.
+    min_available: the number of pods that start together (with fewer, none starts); all if absent.
     template: the template of the pods.
     policies: the policies for events of these pods, which come before those of the Job.
     topology_policy: the policy of sharing the memory of a node's processors.
@@ -167,7 +167,7 @@ class JobSpec(Struct):
     """The desired state of a Volcano Job.
 
     scheduler_name: the scheduler of pods whose template names none.
-    min_available: the number of pods that start together, or none of them; those of all tasks if 0.
+    min_available: the number of pods that start together (with fewer, none starts); those of all tasks if 0.
     volumes: the claims on storage.
     tasks: the tasks.
     policies: the policies for events of the pods of any task.

@@ -18,7 +18,7 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, type]]] = {
 
 
 class ArgumentError(ValueError):
-    """The error of an argument that is unknown or has an invalid value."""
+    """An argument that is unknown or has an invalid value."""
 
 
 class SvcArguments(Struct, frozen=True):

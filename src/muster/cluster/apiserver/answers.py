@@ -1,4 +1,4 @@
-"""Define the answers to a client: responses, streams, tunnels and Status objects, with their warnings."""
+"""Define the responses to a client: single responses, streams, tunnels and Status objects, with their warnings."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -11,15 +11,15 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.runtime.transport import JSON, Response
 
 MAX_WARNINGS = 100
-MAX_WARNING_LENGTH = 256  # of one sentence; warnings are sent in a header
-MAX_WARNINGS_LENGTH = 4096  # of all sentences together
+MAX_WARNING_LENGTH = 256  # the limit of one warning; warnings are sent in a header
+MAX_WARNINGS_LENGTH = 4096  # the limit of all warnings of a response
 
 
 class Stream(Struct, frozen=True):
-    """An answer that is sent in pieces: a watch, a log, a long list.
+    """A response that is sent in pieces: a watch, a log, a long list.
 
     chunks: bytes; batches of `RawEvent`s if the request asks for them (`as_events`).
-    rests: whether a short piece may wait a moment, to be sent together with the next ones.
+    rests: whether a short piece may wait a moment, to be sent together with the next pieces.
     is_endless: whether the stream ends only when the client or the server stops it.
     """
 
@@ -31,7 +31,7 @@ class Stream(Struct, frozen=True):
     is_endless: bool = False
 
     async def close(self) -> None:
-        """Free what the stream holds, such as its watch, if it is not read to its end."""
+        """Release the resources of a stream that is not read to its end, such as its watch."""
         if isinstance(self.chunks, _Closing):
             await self.chunks.aclose()
 
@@ -42,7 +42,7 @@ class _Closing(Protocol):
 
 
 def _do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing: the default of `Tunnel.ended`."""
 
 
 Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
@@ -50,7 +50,7 @@ Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
 
 
 class Tunnel(Struct, frozen=True):
-    """The answer to an upgrade: a function then talks to the client over the same connection, no longer in HTTP.
+    """The response to an upgrade: a function then talks to the client over the same connection, no longer in HTTP.
 
     protocols: the function that talks to the client, by subprotocol of the WebSocket; "" for clients that name none.
     ended: called when the function has returned or could not be called.
@@ -71,7 +71,7 @@ def encode_status(status: Status) -> bytes:
 
 
 def make_refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
-    """Return the answer to a request that was refused."""
+    """Return the response to a request that was refused."""
     headers = warning_headers(warnings)
     details = error.status.details
     if details is not None and details.retry_after_seconds:
@@ -80,7 +80,7 @@ def make_refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
 
 
 def make_success(details: StatusDetails | None = None, code: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """Return the answer to a request that succeeded and has no object to return."""
+    """Return the response to a request that succeeded and has no object to return."""
     status = Status(status="Success", details=details, code=0 if code == 200 else code)
     return Response(code, encode_status(status), JSON, warning_headers(warnings))
 

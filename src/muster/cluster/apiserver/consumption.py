@@ -1,7 +1,7 @@
-"""Answer `metrics.k8s.io`: what nodes and pods use now, as `kubectl top` shows it.
+"""Answer `metrics.k8s.io`: the current usage of nodes and pods, as `kubectl top` shows it.
 
-Nothing is stored, and nothing is measured between requests. An answer is the difference of two readings, and the
-second is taken during the request. Nodes on other machines have no readings.
+Nothing is stored, and nothing is measured between requests. An answer is the difference of two readings, and the second
+reading is made during the request. Nodes on other machines have no readings.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class _PodParts(msgspec.Struct, frozen=True):
-    """The parts of a stored pod that the sum of a node needs; decoding them takes 40 % of the whole pod's time."""
+    """The parts of a stored pod that the sum of a node needs. Decoding only these takes 40 % of the time."""
 
     metadata: _Meta
     spec: _Spec
@@ -67,14 +67,14 @@ _CONTAINERS_OF = msgspec.json.Decoder(_PodParts)
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """The usage of containers for each second, averaged over `seconds`."""
+    """The usage of containers per second, averaged over `seconds`."""
 
     usage: Mapping[_Container, ResourceList]
     seconds: float
 
 
 def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
-    """Return the rates between two readings. A container that is missing in the first had used nothing by then."""
+    """Return the rates between two readings. A container that is missing in the first counts as unused until then."""
     nothing = Reading(0.0, 0)
     usage: dict[_Container, ResourceList] = {}
     for container, reading in after.items():
@@ -86,7 +86,7 @@ def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
 
 
 def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
-    """Return the sum of the CPU and memory that containers use; other resources are left out."""
+    """Return the sum of the CPU and memory usage of containers. Other resources are left out."""
     amounts = list(usages)
     return {
         name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in amounts)}{unit}"
@@ -95,7 +95,7 @@ def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
 
 
 class Meter:
-    """The part that measures the usage on all nodes, at most once a second, however many clients ask."""
+    """The meter of the usage on all nodes. It reads them at most once a second, however many clients ask."""
 
     def __init__(self, nodes: Mapping[str, NodeConnection], clock: Clock) -> None:
         self._nodes = nodes
@@ -105,9 +105,10 @@ class Meter:
         self._known: Rates | None = None
 
     async def read(self, containers: Collection[_Container] = ()) -> Rates:
-        """Return the current rates. This takes a second if nobody has asked in the last minute.
+        """Return the current rates. The call takes a second if no client has asked in the last minute.
 
-        containers: running containers. If the last reading lacks one that has started since, a new reading is taken.
+        containers: running containers. If the last reading lacks one of them, which has started since, the meter reads
+        again.
         """
         async with self._turn:
             age = self._age()
@@ -166,7 +167,7 @@ def metrics_actions(
     async def of_pods(call: Call) -> Response:
         entries, next_page = _find_requested(store, call, POD.resource)
         pods = list(_list_running_pods(entries))
-        # The pages of a list share a reading, which has all but what has started since the first.
+        # The pages of a list share a reading, which contains all containers that existed when the list began.
         is_first = not list_options(call.request.query).continue_
         measured = [pod for pod in pods if is_first and pod.spec.node_name in nodes]
         rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in measured for one in pod.spec.containers])
@@ -187,7 +188,7 @@ def metrics_actions(
 def _find_requested(store: Store, call: Call, resource: str) -> tuple[Sequence[Entry], str]:
     """Return the objects that a request names or selects, and the token of the next page; "" for the last page.
 
-    Each page shows the newest state, because every page is measured anew. Raises `ApiError` (400, 404).
+    Each page shows the newest state, because every page is measured again. Raises `ApiError` (400, 404).
     """
     if call.name:
         entry = store.get(Key(resource, call.namespace, call.name))
@@ -222,8 +223,9 @@ def _format_window(measured: Rates) -> str:
 
 
 def _make_answer(call: Call, metrics: Sequence[Any], next_page: str) -> Response:
-    """Return the answer: the metrics of the named object, or a list. Raises `ApiError` (404) if there are none.
+    """Return the response with the metrics of the named object, or of a list.
 
+    Raises `ApiError` (404) if there are none.
     next_page: the token of the page after the list; "" for none.
     """
     kind = call.view.kind

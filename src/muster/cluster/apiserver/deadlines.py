@@ -1,7 +1,8 @@
-"""Bounds on the time of requests, with one timer for all of them.
+"""Time limits of requests, with one timer for all of them.
 
 `asyncio.timeout` starts and cancels a timer of the loop for each request, which costs as much as authenticating its
-user. Nearly every request ends long before its bound, so here a request only adds its bound and removes it again.
+user. Nearly every request finishes long before its deadline, so here a request only adds its deadline and removes it
+again.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from types import TracebackType
 
 
 class Deadlines:
-    """The deadlines of the requests that one event loop works on."""
+    """The deadlines of the requests in one event loop."""
 
     def __init__(self) -> None:
         self._ends: dict[_Deadline, float] = {}
@@ -23,14 +24,14 @@ class Deadlines:
         return _Deadline(self, seconds)
 
     def add(self, deadline: "_Deadline", seconds: float) -> None:
-        """Begin to watch a deadline, which ends after this many seconds."""
+        """Start a deadline that expires after this many seconds."""
         loop = asyncio.get_running_loop()
         end = self._ends[deadline] = loop.time() + seconds
         if self._timer is None or end < self._timer.when():
             self._set_timer(loop, end)
 
     def remove(self, deadline: "_Deadline") -> None:
-        """Stop watching a deadline. The timer keeps running for other requests, and does nothing if there are none."""
+        """Stop a deadline. The timer keeps running for other requests, and does nothing if there are none."""
         self._ends.pop(deadline, None)
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
@@ -50,7 +51,7 @@ class Deadlines:
 
 
 class _Deadline:
-    """The bound of one task's work, as a context."""
+    """The deadline of one task's work, as a context."""
 
     __slots__ = ("_cancelled_before", "_deadlines", "_has_expired", "_seconds", "_task")
 

@@ -18,8 +18,8 @@ from muster.runtime.transport import APPLY_PATCH
 
 Document = dict[str, Any]
 
-MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as in kube-apiserver
-MAX_OBJECT_BYTES = 3 * 512 * 1024  # of a stored object, as etcd's default
+MAX_BODY_BYTES = 3 * 1024 * 1024  # the limit of a request's body, as in kube-apiserver
+MAX_OBJECT_BYTES = 3 * 512 * 1024  # the limit of a stored object, as etcd's default
 # The bytes that a status, a binding and a deletion may add to the largest object, so that every object can be finished.
 ROOM_FOR_STATUS = 128 * 1024
 
@@ -33,7 +33,11 @@ _decoder = msgspec.json.Decoder()
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """A decoded body: the document, and messages about members that occur twice. Of these, the last one counts."""
+    """A decoded body.
+
+    document: the document.
+    duplicates: messages about members that occur twice. The last of these members counts.
+    """
 
     document: Document
     duplicates: tuple[str, ...] = ()
@@ -43,8 +47,8 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
     """Decode the object in a body.
 
     kind: the expected kind, for messages.
-    strict: report repeated members.
-    Raises `ApiError`: 400 for an invalid body, 413 for one that is too large, 415 for an unknown type.
+    strict: whether to report repeated members.
+    Raises `ApiError`: 400 for an invalid body, 413 for a body that is too large, 415 for an unknown type.
     """
     value, duplicates = decode_any(body, content_type, kind, strict=strict)
     if not isinstance(value, dict):
@@ -55,7 +59,7 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
     """Decode any value in a body; return the value, and messages about members that occur twice.
 
-    The arguments and errors are those of `decode`.
+    The arguments and errors are the same as for `decode`.
     """
     require_small(body)
     form = _find_format(media_type(content_type))
@@ -75,11 +79,11 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
 class ReadAhead(bytes):
     """A body that was decoded in advance, outside the event loop."""
 
-    _decoded: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
+    _decoded: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # the results, by form
 
     @classmethod
     def of(cls, body: bytes, content_type: str) -> "ReadAhead":
-        """Decode a body as the handlers of this type will. The call may run in a thread."""
+        """Decode a body in the formats that a handler of this content type needs. The call may run in a thread."""
         ahead = cls(body)
         ahead._decoded = {}
         type_ = media_type(content_type)
@@ -96,7 +100,7 @@ class ReadAhead(bytes):
     def take(self, form: str) -> tuple[Any, tuple[str, ...]]:
         """Return the decoded value, which then belongs to the caller. A second call decodes the body again.
 
-        Raises what decoding raised.
+        Raises the error of the decoding.
         """
         decoded = self._decoded.pop(form, None) or _read(bytes(self), form, strict=True)
         if isinstance(decoded, Exception):
@@ -105,7 +109,7 @@ class ReadAhead(bytes):
 
 
 def takes_long(body: bytes, content_type: str) -> bool:
-    """Return whether decoding a body would block the event loop for long. YAML is 100 times as slow as JSON."""
+    """Return whether decoding a body would block the event loop too long. YAML is 100 times as slow as JSON."""
     return len(body) > (YAML_AT_ONCE if _find_format(media_type(content_type)) == "yaml" else JSON_AT_ONCE)
 
 
@@ -143,9 +147,9 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
 
 
 def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
-    """Sort the messages about unknown and repeated members by the members' order in a JSON text.
+    """Return the messages about unknown and repeated members, sorted by the members' order in a JSON text.
 
-    The messages about a text of another format keep their order.
+    For a text of another format, keep the order of the messages.
     """
     try:
         document = json.loads(body, object_pairs_hook=tuple, parse_int=str, parse_float=str)
@@ -156,7 +160,10 @@ def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
 
 
 def _faults_at(value: Any, path: str) -> Iterator[str]:
-    """Yield, in order, what may be wrong with each member: a repeated member is a duplicate, any other unknown."""
+    """Yield a message for each member in order: a duplicate if the member is repeated, else unknown.
+
+    The caller picks the messages that are true.
+    """
     if isinstance(value, tuple):
         seen: set[str] = set()
         for name, item in value:

@@ -2,7 +2,7 @@
 
 `/api` and `/apis` answer in the form that the Accept header prefers. The aggregated form is one document with
 everything: an `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2` or `v2beta1`. The older form is a list of groups,
-with one more document for each group version.
+with a separate document for each group version.
 """
 
 import re
@@ -61,7 +61,10 @@ class Discovery:
         self._resources = sorted(resources, key=_make_order_key)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
-        """Return the document at a path, or None if there is none. Raises `ApiError` (406)."""
+        """Return the document at a path; None if there is none.
+
+        Raises `ApiError` (406) for an unsupported Accept header.
+        """
         path = path.rstrip("/")
         if path not in self._plain:
             return None

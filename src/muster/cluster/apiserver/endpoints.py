@@ -18,7 +18,7 @@ from muster.runtime import metrics
 from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
 
-if TYPE_CHECKING:  # it is imported with the first request for a document, and jobs need none
+if TYPE_CHECKING:  # imported at the first request for a document, because most servers get none
     from muster.cluster.apiserver.openapi import OpenApi
 
 # Returns the problem that it has found, or None.
@@ -29,7 +29,7 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Inquiry(NamedTuple):
-    """A path that belongs to no resource, but that only users with a right to a resource may read.
+    """A path outside the resources that only users with a right to a resource may read.
 
     access: returns the right that the user needs.
     answer: answers a GET of a user who has the right; raises `ApiError`.
@@ -45,12 +45,12 @@ class Endpoints:
     documents: functions that make the documents that other modules add, by path.
     streams: functions that make a new stream for each request, by path.
     inquiries: answers that need a right and depend on the query, by path.
-    live_checks, ready_checks: the checks of health; a server is ready if all of both pass.
+    live_checks, ready_checks: the health checks; a server is ready if all of both pass.
     """
 
     def __init__(self, registry: Registry, metrics: metrics.Registry) -> None:
         self._registry = registry
-        self._documents: tuple[int, Discovery, OpenApi] | None = None  # of this generation of the registry
+        self._documents: tuple[int, Discovery, OpenApi] | None = None  # the registry's generation, and its documents
         self._metrics = metrics
         self.documents: dict[str, Callable[[], StaticAnswer]] = {}
         self.streams: dict[str, Callable[[], Stream]] = {}
@@ -59,7 +59,7 @@ class Endpoints:
         self.ready_checks: dict[str, Check] = {}
 
     async def answer(self, request: Request) -> Response | Stream:
-        """Answer a GET of a path that is no resource. Raises `ApiError`: 404, 406, or what an inquiry raises."""
+        """Answer a GET of a path that is no resource. Raises `ApiError`: 404, 406, or the error of an inquiry."""
         path = _get_path(request)
         if path == "/metrics":
             return Response(200, await self._metrics.scrape(), CONTENT_TYPE)
@@ -67,12 +67,12 @@ class Endpoints:
         return await inquiry.answer(request) if inquiry is not None else self.respond(request)
 
     def access(self, request: Request, user: User) -> Access | None:
-        """Return the right that an inquiry's path needs; None for a path that needs only the right to GET it."""
+        """Return the right that an inquiry's path needs; None if the path only needs the right to GET it."""
         inquiry = self.inquiries.get(_get_path(request))
         return inquiry.access(request, user) if inquiry is not None else None
 
     def respond(self, request: Request) -> Response | Stream:
-        """Answer a GET of a path that is neither an inquiry's nor that of the metrics. Raises `ApiError` (404, 406)."""
+        """Answer a GET of any path except the metrics and the paths of an `Inquiry`. Raises `ApiError` (404, 406)."""
         path = _get_path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
@@ -123,7 +123,7 @@ class Endpoints:
     def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
         """Answer a health check: `ok` if all checks pass, or a list of them if one fails or the query has `verbose`.
 
-        name: asks for this check alone.
+        name: the only check to run; "" for all checks.
         """
         checks = self.live_checks if kind == "livez" else self.live_checks | self.ready_checks
         if name:

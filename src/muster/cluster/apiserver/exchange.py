@@ -1,4 +1,4 @@
-"""Hold one request from its arrival to its answer, and report it to the audit log and the metrics."""
+"""Hold one request from its arrival to its response, and report it to the audit log and the metrics."""
 
 import logging
 
@@ -21,12 +21,12 @@ class Exchange(Struct):
     """A request that the server is handling.
 
     request: the request, whose body may still be missing.
-    user: the name of its sender, also if the request runs as another user.
+    user: the name of its sender, even if the request runs as another user.
     began: the monotonic time of its arrival.
-    access: the action that it asks for, once that is known.
+    access: the action that it requests; None until that is known.
     is_own: whether a component of the cluster itself sent it.
-    waited: whether its body came after the user was authorized.
-    refused: the answer, if the request is refused before its body is read.
+    waited: whether its body arrived after the user was authorized.
+    refused: the response, if the request is refused before its body is read.
     """
 
     request: Request
@@ -45,17 +45,17 @@ class Exchange(Struct):
     annotations: dict[str, str] = field(default_factory=dict)
 
     def body_came(self, body: bytes) -> None:
-        """Store the body of the request, which is complete now."""
+        """Store the complete body of the request."""
         self.request = replace(self.request, body=body)
         self.waited = True
 
     def record_answer(self, answer: Answer) -> Answer:
-        """Count the answer in metrics and log it; return the answer to send."""
+        """Count the response in metrics and log it; return the response to send."""
         self.traffic.count_answer(self.verb, self.target, self.resource, answer.status, self.began)
         return answer if self.record is None else self.record.log_answer(answer, self.request, self.annotations)
 
     def make_error_answer(self, error: Exception) -> Answer:
-        """Return the answer that reports an error, after counting and logging it.
+        """Return the response that reports an error, after counting and logging it.
 
         An error other than `ApiError` becomes a 500, and its traceback goes to the server's log.
         """
@@ -68,6 +68,6 @@ class Exchange(Struct):
         return self.record_answer(make_refusal(error, self.warnings))
 
     def log_abandoned(self) -> None:
-        """Log that the client did not wait for the answer; the request may have taken effect."""
+        """Log that the client disconnected before the response. The request may have taken effect."""
         if self.record is not None:
             self.record.log_abandoned()

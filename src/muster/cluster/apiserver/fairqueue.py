@@ -8,7 +8,7 @@ Requests wait by flow, and the flows are served in rotation:
 
 - Each user has one flow for requests, and one for all watches, so that watches delay no request.
 - The cluster's own controllers and nodes act as one user. Their requests have a flow for each namespace, and their
-  watches one for each resource. So every controller observes the events of a busy namespace before more are made.
+  watches have one for each resource. So every controller receives the events of a busy namespace before more are made.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Flow(NamedTuple):
 
 
 class FairQueue:
-    """The queue of the requests that one event loop works on.
+    """The queue of the requests in one event loop.
 
     Invariant: while a request waits, `_next` is scheduled, and every new request waits too.
     """
@@ -49,7 +49,7 @@ class FairQueue:
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
     async def take(self, flow: Flow) -> None:
-        """Wait until a request of this flow may be worked on."""
+        """Wait until the server may work on a request of this flow."""
         now = self._monotonic()
         loop = asyncio.get_running_loop()
         if self._began is None:
@@ -68,7 +68,7 @@ class FairQueue:
     def _may_go_on(self) -> bool:
         """Return whether a woken request may run now.
 
-        The first one of an iteration of the loop always may; others may until the iteration's time slice is over.
+        The first request of a loop iteration always may; others may until the iteration's time slice is over.
         """
         now = self._monotonic()
         if not self._is_begun:
@@ -78,8 +78,8 @@ class FairQueue:
     def _next(self) -> None:
         """Wake the next requests in a new iteration of the loop, and schedule the iteration after it.
 
-        At most one more request is woken than could go on in the last iteration, because a needless wake-up costs a
-        good part of a small request. All requests that were woken needlessly are woken again, which keeps their order.
+        Wake at most one request more than ran in the last iteration, because a needless wake-up costs much of a small
+        request. All requests that were woken needlessly are woken again, which keeps their order.
         """
         at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
         called = 0
@@ -94,7 +94,7 @@ class FairQueue:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _pop_next(self) -> asyncio.Future[None] | None:
-        """Remove and return the next request that is still waiting, or None; flows take turns."""
+        """Remove and return the next waiting request; None if there is none. Flows take turns."""
         while self._passed:
             waiter = self._passed.popleft()
             if not waiter.done():

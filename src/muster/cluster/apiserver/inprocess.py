@@ -1,4 +1,4 @@
-"""Call the server's pipeline without a socket: a transport within one event loop, in virtual time too."""
+"""Call the server's pipeline without a socket, by a transport within one event loop. It also works in virtual time."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class InProcessTransport:
         self._user = user
 
     async def request(self, request: Request) -> Response:
-        """Return the server's answer to a request, whatever its status.
+        """Return the server's response to a request, whatever its status.
 
         Raises `TransportError` if it takes too long.
         """
@@ -65,13 +65,13 @@ class InProcessTransport:
             await answer.close()
 
     def follow(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[Sequence[RawEvent]]]:
-        """Open a watch as events. Raises what `stream` raises."""
+        """Open a watch as events. Raises the same errors as `stream`."""
         return self.stream(replace(request, as_events=True))
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body without managedFields. All clients in this process share the object.
 
-        Raises what `Kind.decode` raises.
+        Raises the same errors as `Kind.decode`.
         """
         return self._server.shared.decode(kind, body)
 
@@ -122,7 +122,7 @@ class _End:
             await self._back.put(data)
 
     async def close(self) -> None:
-        """Do nothing: the client sees the close when the server's task ends."""
+        """Do nothing, because the client is notified when the server's task finishes."""
 
 
 class _Caller:
@@ -154,7 +154,7 @@ class _Caller:
 
 
 async def _hang_up(there: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
-    """Close the conversation, and let the server receive the earlier messages for a moment."""
+    """Close the conversation, after a moment in which the server can receive the earlier messages."""
     closing = asyncio.create_task(there.put(b""))
     try:
         await asyncio.wait({talking}, timeout=FAREWELL_SECONDS)

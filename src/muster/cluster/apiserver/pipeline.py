@@ -1,7 +1,7 @@
-"""Run the API server's pipeline: take a request of an authenticated user, and give an answer.
+"""Run the API server's pipeline: take a request of an authenticated user, and return a response.
 
-Every request takes the same steps. The pipeline finds out what the request asks for, authorizes the user, and looks up
-the resource and verb. Then the module of the verb does the work. HTTP is in `front`, calls without HTTP in `inprocess`.
+Every request takes the same steps. The pipeline finds out the requested action, authorizes the user, and looks up the
+resource and verb. Then the module of the verb does the work. HTTP is in `front`, calls without HTTP in `inprocess`.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class ApiServer:
         """Make the server.
 
         nodes: the connections to the nodes, by name; the mapping may change.
-        shared: the decoded objects, if others read them, too.
+        shared: the cache of decoded objects; None for a cache of this server alone.
         """
         self.registry = registry
         self.audit: Audit | None = None  # set by a host that keeps an audit log
@@ -124,7 +124,7 @@ class ApiServer:
         }
 
     def stop(self) -> None:
-        """End all watches. Other requests finish; once the store is closed, it refuses them."""
+        """End all watches. Other requests finish; after the store has closed, it refuses them."""
         self._watcher.stop()
 
     def record_unauthenticated(self, request: Request) -> None:
@@ -139,15 +139,16 @@ class ApiServer:
         self.audit.log_unauthenticated(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
-        """Answer a request that a component of the cluster itself sends. Raises nothing but cancellation."""
+        """Answer a request from a component of the cluster itself. Raises nothing but cancellation."""
         exchange = self.begin(request, user)
         exchange.is_own = True
         return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
-        """Find out what a request asks for, and authorize its user.
+        """Find out the action that a request asks for, and authorize its user.
 
-        The body may still be missing. Raises nothing: a refusal is the exchange's `refused`.
+        The body may still be missing. Raises nothing: if the request is refused, the exchange's `refused` contains the
+        response.
         """
         exchange = Exchange(request, user.name, self.traffic, self.clock.monotonic())
         try:
@@ -312,25 +313,28 @@ class ApiServer:
 
 
 def _namespace_of_own(exchange: Exchange) -> str:
-    """Return the namespace of a request from the cluster itself; "" for other requests, leases and events."""
+    """Return the namespace of a request from the cluster itself; "" for other requests, leases and events.
+
+    The server slows down the requests of a busy namespace by this name.
+    """
     target = exchange.target
     return "" if not exchange.is_own or target is None or target.plural in _STEADY else target.namespace
 
 
 def _make_list_answer(call: Call, listed: Listed) -> Response | Stream:
-    """Return the answer for a list: a whole body, or a stream of pieces."""
+    """Return the response for a list: a whole body, or a stream of pieces."""
     headers = warning_headers(call.warnings)
     return Response(200, listed, JSON, headers) if isinstance(listed, bytes) else Stream(listed, headers=headers)
 
 
 def _check_form(call: Call) -> None:
-    """Raise `ApiError` (400, 406), before anything is written, if the answer's form is not available."""
+    """Raise `ApiError` (400, 406) if the response's format is not available. Call it before anything is written."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
 
 
 def _name_in(call: Call) -> str:
-    """Return the name of the pod in a Binding that was posted to `bindings`. Raises `ApiError` (400)."""
+    """Return the pod's name in a Binding that was posted to `bindings`. Raises `ApiError` (400)."""
     document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
     meta = document.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None

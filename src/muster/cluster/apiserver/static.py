@@ -1,4 +1,4 @@
-"""Make the answers that change only with the served resources, each identified by a hash of its content."""
+"""Make the responses that change only with the served resources, each identified by a hash of its content."""
 
 from hashlib import sha256
 from typing import Any
@@ -9,9 +9,9 @@ JSON = "application/json"
 
 
 class StaticAnswer(msgspec.Struct, frozen=True):
-    """A document, with what a client needs to cache it.
+    """A document, with the data that a client needs to cache it.
 
-    hash: of the body, so that it is the same in every process.
+    hash: the hash of the body, so that it is the same in every process.
     """
 
     body: bytes
@@ -20,22 +20,22 @@ class StaticAnswer(msgspec.Struct, frozen=True):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers by which a client caches the answer and revalidates it."""
+        """The headers by which a client caches the response and revalidates it."""
         return {"etag": f'"{self.hash}"', "vary": "Accept", "cache-control": "public"}
 
 
 def static_answer(document: Any, content_type: str = JSON) -> StaticAnswer:
-    """Return a document as an answer."""
+    """Return the response that contains a document as JSON."""
     return static_bytes(msgspec.json.encode(document), content_type)
 
 
 def static_bytes(body: bytes, content_type: str) -> StaticAnswer:
-    """Return an encoded body as an answer."""
+    """Return the response that contains an encoded body."""
     return StaticAnswer(body, content_type, sha256(body).hexdigest().upper())
 
 
 def parse_accept(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """Return the media types of an Accept header with their parameters, the most preferred first."""
+    """Return the media types of an Accept header with their parameters, the most preferred type first."""
     ranges = []
     for clause in accept.split(",", _MAX_CLAUSES)[:_MAX_CLAUSES]:
         media_type, *parameters = (part.strip() for part in clause.split(";"))

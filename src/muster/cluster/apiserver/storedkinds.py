@@ -1,7 +1,7 @@
 """Read the data of stored-only kinds: their names, the rules for writes, and the columns of their tables.
 
 `storedkinds.json` lists the kinds by resource (`deployments.apps`), with the rules of k8s.io/kubernetes (pkg/registry,
-one strategy per kind). An entry without a kind has only columns. Validation and defaults are in `muster.api`.
+one strategy per kind). An entry without a kind only has columns. Validation and defaults are in `muster.api`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class StoredColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
     cell: how the value at `path` is rendered, or the name of a function of the whole object.
     otherwise: the cell of an object without a value at `path`.
     of: for a `parts` cell, the path of the whole.
-    most: how many values a `joined` cell shows.
+    most: the maximum number of values in a `joined` cell.
     only_with: a path; the cell is empty if the object has no value there.
     """
 
@@ -37,19 +37,19 @@ class StoredColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
     only_with: str = ""
 
 
-# A column, or the name of one that most kinds share.
+# A column, or the name of a column that most kinds share.
 AnyColumn: TypeAlias = StoredColumn | Literal["Name", "Age"]
 
 
 class StoredKind(msgspec.Struct, frozen=True, rename="camel"):
     """A stored-only kind: the server stores and lists its objects, and no controller acts on them.
 
-    fields: the fields that clients may select objects by.
+    fields: the fields by which clients may select objects.
     counts_all: whether a change of any member raises the generation, as for kinds without a spec.
-    new_status: the status of a new object; if absent, the status that the writer gives.
+    new_status: the status of a new object; if absent, the writer's status stays.
     but: an effect that users may expect, and that does not happen here.
 
-    The other fields are those of `registry.resources.Rules`.
+    The other fields are the same as in `registry.resources.Rules`.
     """
 
     api_version: str = ""
@@ -73,5 +73,5 @@ class StoredKind(msgspec.Struct, frozen=True, rename="camel"):
 
 @cache
 def read_stored_kinds() -> Mapping[str, StoredKind]:
-    """Return the kinds that `storedkinds.json` describes, by resource, in the order of the file."""
+    """Return the kinds in `storedkinds.json`, by resource, in the order of the file."""
     return msgspec.json.decode(_DATA.read_bytes(), type=dict[str, StoredKind])

@@ -26,20 +26,20 @@ _request: ContextVar["_Request"] = ContextVar("request")  # the counted request 
 
 
 def end_work() -> None:
-    """Stop counting the current request as work of its namespace, so that another one may go on.
+    """Stop counting the current request as work of its namespace, so that another request may run.
 
-    Call it when the request only waits for the disk. Other requests are not counted.
+    Call it when the request only waits for the disk. Do nothing for requests that are not counted.
     """
     if request := _request.get(None):
         request.end_work()
 
 
 class _Share:
-    """The requests of one namespace that are counted or wait.
+    """The counted and the waiting requests of one namespace.
 
-    under_way: how many there are, waiting ones included.
+    under_way: the number of current requests, including waiting ones.
     counted: the requests that the server works on, or that finished less than `REST_TURNS` iterations ago.
-    timer: runs while requests wait; when it ends, no request counts any more.
+    timer: runs while requests wait; when it expires, no request counts any more.
     """
 
     __slots__ = ("counted", "namespace", "timer", "under_way", "waiting")
@@ -53,22 +53,22 @@ class _Share:
 
 
 class NamespaceThrottle:
-    """The bound on the requests of one namespace that are worked on at once, while other namespaces send some.
+    """The limit on concurrent work for one namespace while other namespaces send requests.
 
-    Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
-    work or the timer ends, so a webhook that hangs holds up no other request.
+    Invariant: a request waits only while `FEW` others of its namespace count. It continues when one of these stops
+    counting or the timer expires, so a webhook that hangs delays no other request for long.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._shares: dict[str, _Share] = {}  # by namespace, for those with requests under way
+        self._shares: dict[str, _Share] = {}  # the shares of namespaces with requests under way
         self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
         self._newest_at = self._older_at = float("-inf")
 
     def of(self, namespace: str) -> "_Request":
-        """Return the context of a request. Entering it waits until the request may go on.
+        """Return the context of a request. Entering it waits until the request may run.
 
-        The request counts until `end_work` is called in the context, or the context ends.
+        The request counts until `end_work` is called in the context, or the context closes.
         """
         return _Request(self, namespace)
 
@@ -85,7 +85,7 @@ class NamespaceThrottle:
         return share
 
     def leave(self, share: _Share) -> None:
-        """Remove a request that is over from its share."""
+        """Remove a finished request from its share."""
         share.under_way -= 1
         if not share.under_way:
             del self._shares[share.namespace]
@@ -101,7 +101,7 @@ class NamespaceThrottle:
         return other_at + QUIET_SECONDS < self._monotonic()
 
     async def wait(self, share: _Share, request: "_Request") -> None:
-        """Wait until a request may go on; it counts then."""
+        """Wait until a request may run, and count it from then on."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         share.waiting.append((waiter, request))
@@ -121,7 +121,7 @@ class NamespaceThrottle:
             share.timer = None
 
     def _pass_over(self, share: _Share) -> None:
-        """Stop counting all requests of a namespace, as they have made others wait for `LONGEST_SECONDS`."""
+        """Stop counting all requests of a namespace, because others have waited for `LONGEST_SECONDS`."""
         share.timer = None
         share.counted.clear()
         self._let_on(share)
@@ -137,7 +137,10 @@ class NamespaceThrottle:
 
 
 class _Request:
-    """The context of one request. A class, because `asynccontextmanager` costs every write several times as much."""
+    """The context of one request.
+
+    It is a class, because `asynccontextmanager` costs every write several times as much.
+    """
 
     __slots__ = ("_is_over", "_share", "_throttle", "_token")
 

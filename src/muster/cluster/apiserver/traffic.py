@@ -18,7 +18,7 @@ _NAMES = ("verb", "dry_run", "group", "version", "resource", "subresource", "sco
 
 
 class Traffic:
-    """The metrics of answers and their durations; a stream's duration ends when the stream begins."""
+    """The metrics of responses and their durations. For a stream, the duration ends when the stream starts."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._clock = clock
@@ -34,7 +34,7 @@ class Traffic:
     def count_answer(
         self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float
     ) -> None:
-        """Count an answer. `resource`: None if it is not served. `start`: the monotonic time when the request began."""
+        """Count a response. resource: None if it is not served. start: the monotonic time when the request started."""
         key = _make_key(verb, target, resource, code)
         series = self._series.get(key)
         if series is None:
@@ -53,8 +53,8 @@ _Key = tuple[str, str, str, str, str, str, int]
 def _make_key(verb: str, target: Target | None, resource: Resource | None, code: int) -> _Key:
     """Return the labels of the metric that counts a request.
 
-    For a path that the server does not serve, the labels of the resource are "": a client could make up any number of
-    names.
+    For a path that the server does not serve, the labels of the resource are "", because a client could make up any
+    number of names.
     """
     if target is None or resource is None:
         return verb, "", "", "", "", "", code

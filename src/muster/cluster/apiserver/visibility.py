@@ -1,6 +1,6 @@
-"""Answer `pendingworkloads`: the workloads that wait in a queue, in order, as Kueue's visibility server lists them.
+"""Answer `pendingworkloads`: the waiting workloads of a queue, in order, as Kueue's visibility server lists them.
 
-Nothing is stored. The controllers that keep the queues provide the answer; if none run here, the answer is 503.
+Nothing is stored. The controllers of the queues provide the answer; if they do not run here, the answer is 503.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -23,7 +23,7 @@ _ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in (
 class PendingWorkloads(Protocol):
     """The engine's queues, as the API server reads them.
 
-    Each method returns a part of the list, or None if the queue does not exist.
+    Each method returns a part of the list; None if the queue does not exist.
     """
 
     def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
@@ -36,9 +36,9 @@ class PendingWorkloads(Protocol):
 
 
 def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-    """Return by name the actions that list pending workloads.
+    """Return the actions that list pending workloads, by name.
 
-    `pending`: the engine's queues; with None, every answer is 503.
+    pending: the engine's queues; with None, every answer is 503.
     """
 
     async def read(call: Call) -> Response:
@@ -48,7 +48,7 @@ def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[
 
 
 def _read(call: Call, pending: PendingWorkloads | None) -> Response:
-    """Return the part of the list that the query asks for. Raises `ApiError` (400, 404, 503)."""
+    """Return the part of the list that the query requests. Raises `ApiError` (400, 404, 503)."""
     offset = max(parse_integer(call.request.query, "offset") or 0, 0)
     limit = min(max(parse_integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
     if pending is None:

@@ -1,4 +1,4 @@
-"""The controllers that a real cluster brings itself, in the embedded cluster. Each room acts on one sort of object.
+"""The controllers of kube-controller-manager, as far as the embedded cluster needs them, by the objects they act on.
 
-The rooms do not build on each other, except that other rooms follow custom kinds by `lifetimes.customkinds`.
+The packages do not build on each other, except that other packages follow custom kinds by `lifetimes.customkinds`.
 """

@@ -1,4 +1,5 @@
 """The nodes of the embedded cluster.
 
-`process` nodes run pods on this machine; `simulated` nodes run nothing and only report made-up pod statuses.
+Nodes of kind `process` run pods as processes of this machine. Nodes of kind `simulated` run nothing, and report made-up
+pod statuses.
 """

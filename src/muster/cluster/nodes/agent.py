@@ -3,8 +3,8 @@
 The agent watches the pods through an informer, keeps a `PodRunner` for each, writes the status that the runner reports,
 and renews the node's Lease. `pod/machine.py` decides what happens to a pod.
 
-Everything that a restart needs is on disk (`storage.py`, `shims.py`). A new server finds the containers that the
-previous server left running, resumes the pods that still exist, and ends the rest.
+Everything that a restart of the server needs is on disk (`storage.py`, `shims.py`). A new server finds the containers
+that the previous server left running. It resumes the pods whose objects still exist, and kills the other containers.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ from muster.cluster.nodes.disk.past import Past
 from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
-from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
+from muster.cluster.nodes.fence import Fence, can_take_pods, must_end_pod
 from muster.cluster.nodes.gpukeeper import GpuKeeper
 from muster.cluster.nodes.gpus.device import FAMILIES
-from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, simulate_gpus
+from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, choose_offered, discover, simulate_gpus
 from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
@@ -71,12 +71,12 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Pods are cheap here, but each needs at least a process and a shim.
 DEFAULT_PODS = 500
-# The maximum time that a stop waits for pods; the manager's own limit is longer.
+# The maximum time that `stop` waits for pods to terminate; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
 # Pods of a group start together: none of them waits for writes about the others.
 _WORKERS = 64
 _SWEEP_SECONDS = 10.0
-# Changes of a pod with more containers than this are gathered, for this time for each container.
+# For a pod with more containers than this, changes are collected before a reconcile: this long for each container.
 _FEW_CONTAINERS, _GATHER_SECONDS_PER_CONTAINER = 8, 0.002
 # The interval at which the node checks its GPUs.
 _GPU_SECONDS = 30.0
@@ -91,22 +91,21 @@ log = logging.getLogger(__name__)
 class ProcessNode:
     """One node of kind `process`. A `Manager` runs it, after the `Network` that it joins.
 
-    state: a directory of the node's own, the same after a restart.
+    state: a directory that belongs to this node, the same after each restart.
     resources: quantities that the node offers instead of the machine's.
     share: the node's index, and the number of equal parts into which the machine is divided.
-    outlive_server: whether pods keep running when the server is killed, so that the next server finds them. Otherwise
-    the pods end with the server, however it ends.
-    defaults: environment variables of pods that do not set them (PATH, HOME).
-    states: the directories of jobs that outlive their pods; None for none.
-    guest: the machine's identity if the node joins another cluster. The node then requests no more than a kubelet may
-    see, and logs are deleted with their pods. The node's fence (`fence.py`) ends pods after too long without the
-    server.
-    holder: the holder identity in the node's Lease; the node's name by default.
+    outlive_server: whether containers continue after the server is killed, so that the next server finds them.
+    Otherwise they are killed whenever the server exits.
+    defaults: environment variables (PATH, HOME) for pods that do not set them.
+    states: the directories of jobs that outlive their pods; None if there are none.
+    guest: the machine's identity if the node joins another cluster. Such a node requests no more than a kubelet may
+    read, and deletes logs with their pods. Its fence (`fence.py`) kills pods after too long without the server.
+    holder: the holder identity in the node's Lease; by default the node's name.
     lease_seconds: the duration of the Lease.
-    port: the port of the node's HTTPS endpoint; 0 for none, None if no server needs one.
-    disks: directories besides `state` whose disks have to have room before more pods start.
-    find_account: returns the Unix account that a pod of a system server runs as, or raises `AccountError`; None for a
-    node whose pods run as its own user.
+    port: the port of the node's HTTPS endpoint; 0 if the node has none, None if no server needs one.
+    disks: directories besides `state` whose disks need free space before another pod starts.
+    find_account: returns the Unix account that runs a pod of a system server, or raises `AccountError`; None if the
+    node's own user runs all pods.
     played_gpus: how many GPUs the node simulates instead of the machine's.
     """
 
@@ -145,7 +144,7 @@ class ProcessNode:
         self._state = state
         self._disks = (state, *disks)
         self._offered = resources or {}
-        self._shortages: list[str] = []  # what the machine does not have of it, as sentences
+        self._shortages: list[str] = []  # what the machine lacks of the offer, as sentences
         self._outlive_server = outlive_server
         self._defaults = defaults or {}
         self._states = states
@@ -176,11 +175,11 @@ class ProcessNode:
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
         self._controller.watch(self.pods, when=self._is_ours)
         self._shown_objects: ShownObjects = (NamedObjects if guest else AllObjects)(manager, self._on_objects_changed)
-        self._earlier_records = self._storage.pods()  # of the server before this one
+        self._earlier_records = self._storage.pods()  # the records of the previous server
         network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
     def start_isolation_trial(self) -> None:
-        """Start to try how containers can be isolated. Another process does that, while the informers start.
+        """Start a background task that tests how containers can be isolated, while the informers start.
 
         Raises RuntimeError if the kernel or Python lacks a system call that process nodes need.
         """
@@ -189,7 +188,7 @@ class ProcessNode:
         self._probing = asyncio.create_task(self._probe_isolation(), name=f"{self.name}-isolation")
 
     async def end_isolation_trial(self) -> None:
-        """End the trial if it has not ended, so that the node's directory can be removed."""
+        """Cancel the isolation test if it still runs, so that the node's directory can be removed."""
         if self._probing is not None:
             await cancel([self._probing])
 
@@ -255,10 +254,10 @@ class ProcessNode:
             await cancel(side)
 
     async def stop(self) -> None:
-        """End the pods, unless they are to keep running and a later server can find them, and stop the node.
+        """Stop the node. Terminate its pods, unless they outlive the server and a later server can find them.
 
-        Pods end as at a shutdown of the machine: they fail with reason Terminated and condition DisruptionTarget. The
-        pods of the server's own nodes also report that the whole cluster stops; a guest's cluster continues.
+        Terminated pods fail as at a shutdown of the machine, with reason Terminated and condition DisruptionTarget.
+        Pods of the server's own nodes also report that the whole cluster stops; a guest's cluster continues.
         """
         self._draining = True
         if self._heartbeat is not None:
@@ -288,7 +287,10 @@ class ProcessNode:
 
     @property
     def enforcement(self) -> str:
-        """How the node enforces the limits of containers. The value is set once the node has examined its machine."""
+        """How the node enforces the resource limits of containers.
+
+        The value is set once the node has examined its machine.
+        """
         assert self._kit is not None, "the node is equipped"
         groups = self._kit.cgroups
         controllers = [name for name in ("memory", "cpu") if groups is not None and groups.has(name)]
@@ -298,7 +300,7 @@ class ProcessNode:
 
     @property
     def shortage(self) -> str:
-        """The resources that the node's options promise and the machine lacks; "" if it lacks none.
+        """The resources that the node's options request and the machine lacks, for users; "" if it lacks none.
 
         An example is `0 of 2 nvidia.com/gpu: ...`.
         """
@@ -315,23 +317,23 @@ class ProcessNode:
             orphans.sweep()
 
     async def _apply_fence(self, heartbeat: Heartbeat) -> None:
-        """Ask each pod to end that the server may soon replace on another node; check that at intervals.
+        """Check at intervals which pods the server may soon replace on another node, and terminate these pods.
 
-        The shims later kill the pods that do not end.
+        The shims later kill the pods that have not terminated.
         """
         while True:
             await self._clock.sleep(self._lease_seconds / _FENCE_LOOKS)
             now = self._clock.monotonic()
             silent = heartbeat.silent_seconds()
             for key, runner in self._runners.items():
-                if runner.holds and not runner.is_ending and is_to_end(runner.pod, silent, self._lease_seconds):
+                if runner.holds and not runner.is_ending and must_end_pod(runner.pod, silent, self._lease_seconds):
                     log.warning(
                         "%s: the server was not reached for %d s: pod %s is asked to end", self.node_name, silent, key
                     )
                     runner.end(EndDecision("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
 
     async def _find_machine(self) -> Machine:
-        """Read which resources of the machine the node may use.
+        """Return the resources of the machine that the node may use.
 
         If the GPU driver does not answer, log that and offer no GPUs.
         """
@@ -347,7 +349,7 @@ class ProcessNode:
         return machine.take_part(machine.discover(self._state, gpus), *share)
 
     async def _watch_gpu_health(self, gpus: Gpus) -> None:
-        """Check the GPUs at intervals, give unhealthy ones to no new pod, and reconcile the pods that have them."""
+        """Check the GPUs at intervals: assign unhealthy ones to no new pod, and reconcile the pods that use them."""
         health = Health(list(gpus.devices.values()), self._state)
         while True:
             try:
@@ -368,7 +370,7 @@ class ProcessNode:
     async def _prepare_kit(self) -> Kit:
         """Examine the machine, make the node's control groups and lifeline, and return what all its pods share.
 
-        Offered resources that the machine lacks are reported.
+        Also report offered resources that the machine lacks.
         """
         self._machine = await self._find_machine()
         offers = {resource: parse_amount(resource, quantity) for resource, quantity in self._offered.items()}
@@ -389,7 +391,7 @@ class ProcessNode:
             storage=self._storage,
             remover=self._remover,
             network=self._network,
-            gpus=Gpus(first_of(self._machine.gpus, offers)),
+            gpus=Gpus(choose_offered(self._machine.gpus, offers)),
             isolation=isolated,
             allocatable=allocatable,
             host_address=self._host_address,
@@ -408,9 +410,9 @@ class ProcessNode:
         return Cpus(cpus.select_part(os.sched_getaffinity(0), *self._share))
 
     async def _probe_isolation(self) -> Isolation:
-        """Return the best isolation of pods that works on this machine, and log a warning if it is incomplete.
+        """Return the strongest isolation of pods that works on this machine; log a warning if it is incomplete.
 
-        Raises `IsolationError` if accounts cannot be kept apart.
+        Raises `IsolationError` if accounts cannot be isolated from each other.
         """
         scratch = self._storage.scratch()
         isolated = await self._try_isolation(scratch)
@@ -420,9 +422,9 @@ class ProcessNode:
         return isolated
 
     async def _try_isolation(self, scratch: Path) -> Isolation:
-        """Return the best isolation that works. scratch: a directory for the attempts.
+        """Return the strongest isolation that works. scratch: a directory for the attempts.
 
-        Raises `IsolationError` if pods run as their users and no isolation is complete.
+        Raises `IsolationError` if pods run as their users' accounts and every isolation that works is incomplete.
         """
         if self._find_account is None:
             return await isolation.probe(scratch, self._tried)
@@ -436,7 +438,7 @@ class ProcessNode:
         return isolated
 
     async def _take_stock(self, kit: Kit) -> None:
-        """Resume the pods that ran here before a restart, end processes without a pod, and remove leftover files."""
+        """Resume the pods that ran here before a restart, kill containers without a pod, and remove leftover files."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
         records = [record for record in self._earlier_records if not self._log_keeper.keeps_logs(record)]
         self._earlier_records.clear()
@@ -457,7 +459,7 @@ class ProcessNode:
         self._log_keeper.tidy()
 
     async def _resume_pod(self, kit: Kit, pod: Pod) -> None:
-        """Resume a pod after a restart. If its state cannot be determined, end the pod, so that it never runs twice."""
+        """Resume a pod after a restart. If its state cannot be determined, kill it, so that it never runs twice."""
         try:
             self._admit_pod(kit, pod).restore()
         except Exception as error:
@@ -468,7 +470,10 @@ class ProcessNode:
             runner.end(EndDecision("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill the processes of a pod whose object no longer exists. forget: whether to remove the pod's files, too."""
+        """Kill the containers of a pod whose object no longer exists.
+
+        forget: whether to remove the pod's files, too.
+        """
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
@@ -510,17 +515,16 @@ class ProcessNode:
         return await self._step_pod(key, self._admit_pod(kit, pod))
 
     def _can_take_pods(self) -> bool:
-        """Return whether a pod that starts now would have its full time before the node's fence ends it."""
+        """Return whether a pod that starts now gets its full time before the node's fence terminates it."""
         heartbeat = self._heartbeat
         if heartbeat is None or not self._guest:
             return True
         return can_take_pods(heartbeat.silent_seconds(), self._lease_seconds)
 
     async def _reread_pod(self, key: str, pod: Pod) -> Pod | None:
-        """Read a pod again that could not start while the server was unreachable; None if the node must not run it.
+        """Read a pod again that was held back while the server was unreachable; None if the node must not run it.
 
-        The server may have replaced the pod while the node could not reach it, and the watch may not show that yet.
-        Raises `ApiError`.
+        The server may have replaced the pod meanwhile, and the watch may not show that yet. Raises `ApiError`.
         """
         present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
         self._held_keys.discard(key)
@@ -560,11 +564,11 @@ class ProcessNode:
         return None
 
     def _make_runner(self, kit: Kit, pod: Pod) -> PodRunner:
-        key, gathering = key_of(pod), _gathering_seconds(pod)
+        key, gathering = key_of(pod), _compute_gathering_seconds(pod)
         return PodRunner(kit, pod, wake=lambda: self._controller.queue.add_after(key, gathering))
 
     async def _step_pod(self, key: str, runner: PodRunner) -> Result:
-        """Reconcile a pod once: act, report, and clean up once it has ended."""
+        """Reconcile a pod: start or stop containers, write the status, and clean up after the pod has terminated."""
         plan = runner.step()
         if await runner.wait_for_starts():
             plan = runner.step()
@@ -598,8 +602,11 @@ class ProcessNode:
         return plan.look_again_in
 
     async def _write_status(self, runner: PodRunner, plan: PodPlan) -> bool:
-        """Write the pod's status if it changed; return False if the pod is deleted. Raises `ApiError`."""
-        patch = _status_patch(runner, plan)
+        """Write the pod's status if it changed; return False if the pod's object no longer exists.
+
+        Raises `ApiError`.
+        """
+        patch = _make_status_patch(runner, plan)
         if patch is None:
             return True
         if plan.over and not runner.is_oversized and (used := _measure_use(runner)) != Usage():
@@ -619,14 +626,14 @@ class ProcessNode:
         return True
 
     async def _delete_pod(self, pod: Pod) -> None:
-        """Delete the object of a pod that was asked to end and has ended."""
+        """Delete the object of a pod whose deletion was requested and whose containers have terminated."""
         try:
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
         except ApiError as error:
             await self._raise_unless_gone(pod, error)
 
     async def _raise_unless_gone(self, pod: Pod, error: ApiError) -> None:
-        """Raise the error unless its cause is that the pod is deleted. A conflict may have other causes."""
+        """Raise an API error again, unless the pod no longer exists. A conflict may have other causes."""
         if is_refusal(error, "NotFound"):
             return
         if is_refusal(error, "Conflict"):
@@ -639,7 +646,7 @@ class ProcessNode:
         self._record_event("FailedRemoval", what)
 
     def _record_event(self, reason: str, message: str) -> None:
-        """Record an event about the node itself. The node's name stands for its UID, as with the kubelet."""
+        """Record a warning event about the Node. Like the kubelet, use the node's name as the UID."""
         node = ObjectReference(kind=NODE.kind, api_version=NODE.api_version, name=self.node_name, uid=self.node_name)
         self._recorder.event(node, "Warning", reason, message)
 
@@ -658,8 +665,8 @@ class ProcessNode:
 def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the resources that the node offers to pods.
 
-    instead: quantities that replace or extend those of the machine. A quantity of GPUs is lowered to the machine's
-    number, because the node would reject pods that get more.
+    instead: quantities that replace or extend the machine's own quantities. A quantity of GPUs is capped at the
+    machine's number, because the node would reject pods that request more.
     """
     resources: dict[str, Quantity] = {
         "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
@@ -676,10 +683,11 @@ def list_offered_resources(machine: Machine, instead: Mapping[str, Quantity]) ->
     return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead) | limited
 
 
-def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
+def _make_status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
     """Return the patch of the pod's status; None if nothing changed.
 
-    If the status is too large for the object, the patch contains only the pod's end.
+    If the full status is too large for the object, the patch contains only a short final status, and a running pod gets
+    none.
     """
     if not runner.is_oversized:
         return pod_status_patch(runner.pod, plan.status)
@@ -687,7 +695,7 @@ def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
 
 
 def _measure_use(runner: PodRunner) -> Usage:
-    """Return how much a pod that has ended used, from the records of its shims and from samples."""
+    """Return the resources that a terminated pod used, from the records of its shims and from samples."""
     return restoring.sum_recorded_usage(runner.pod, runner.storage) + runner.sampled_usage
 
 
@@ -696,7 +704,7 @@ def _is_too_large(error: ApiError) -> bool:
     return is_refusal(error, "RequestEntityTooLarge") or (error.code == 500 and "request is too large" in str(error))
 
 
-def _gathering_seconds(pod: Pod) -> float:
+def _compute_gathering_seconds(pod: Pod) -> float:
     """Return for how many seconds to collect changes of a pod before the next reconcile.
 
     A reconcile costs time for each container of the pod.

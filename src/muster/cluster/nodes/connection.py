@@ -1,4 +1,4 @@
-"""Serve the API server's requests to a process node: logs, commands in containers, their streams, and their ports."""
+"""Serve the API server's requests to a process node: logs, exec, attach, and port forwarding."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ _PIPE_DEFAULTS: Mapping[str, str] = {}
 
 
 class Connection:
-    """The API server's access to one node. `runners` contains the runners of the node's pods, by key."""
+    """The API server's access to one node. `runners` contains the runners of the node's pods, by pod key."""
 
     def __init__(self, logs: Logs, past: Past, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._logs = logs
@@ -39,7 +39,7 @@ class Connection:
         self._runners = runners
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
+        """Yield the log of a container, in pieces. Raises `ApiError` before the first piece if there is no log."""
         return self._logs.logs(pod, options)
 
     def list_kept_pods(self, job: str) -> Sequence[KeptPod]:
@@ -47,7 +47,10 @@ class Connection:
         return self._past_pods.of(job)
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the kept log of a deleted pod. Raises `ApiError` before the first piece if there is none."""
+        """Yield the log of a deleted pod, which the node keeps.
+
+        Raises `ApiError` before the first piece if there is none.
+        """
         return self._logs.read_kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
@@ -71,7 +74,7 @@ class Connection:
         return opening
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Return the context that joins the streams of a container's own process while it is open.
+        """Return a context that connects a client to the streams of a container's main process while it is open.
 
         Raises `ApiError` (400) if the container does not run.
         """
@@ -83,7 +86,7 @@ class Connection:
         return lambda: follow(shim.directory, self._clock)
 
     def dial(self, pod: Pod) -> Dial:
-        """Return a function that connects to ports of a pod. Raises `ApiError` (400) if the pod does not run."""
+        """Return a function that connects to a port of the pod. Raises `ApiError` (400) if the pod does not run."""
         runner = self._find_runner(pod)
         if not runner.running:
             raise bad_request(f"unable to forward port because pod is not running. Current status={pod.status.phase}")
@@ -101,7 +104,7 @@ class Connection:
         return dial
 
     async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return the usage of the node's containers, by the pod's UID and the container's name."""
+        """Return the current usage of the node's containers, by the pod's UID and the container's name."""
         runners = {one.uid: one for one in self._runners.values()}
         running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.list_metered()}
         readings = await asyncio.to_thread(read_usage, running) if running else {}

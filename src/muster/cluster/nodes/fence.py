@@ -43,34 +43,33 @@ FILE = "fence"
 _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
-def patience_of(pod: Pod) -> float | None:
-    """Return for how many seconds the server leaves a pod on an unreachable node; None for ever."""
+def seconds_until_replaced(pod: Pod) -> float | None:
+    """Return how many seconds the server waits before it replaces a pod of an unreachable node; None for ever."""
     return seconds_tolerated((_LOST,), pod.spec.tolerations)
 
 
-def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
-    """Return whether the node must ask a pod to end now, because the server may soon evict the pod.
+def must_end_pod(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
+    """Return whether the node must terminate a pod now, because the server may soon evict the pod.
 
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
-    seconds = patience_of(pod)
+    seconds = seconds_until_replaced(pod)
     return seconds is not None and silent_seconds >= seconds + lease_seconds / 2
 
 
 def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
     """Return whether the last renewal of the Lease is so recent that a pod which arrives now gets its full time.
 
-    Otherwise a pod could be asked to end because of a silence that began before the pod arrived.
+    Otherwise the node could terminate a pod because the server became unreachable before the pod arrived.
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
     return silent_seconds < lease_seconds / 2
 
 
 class Fence:
-    """The file from which the shims of a node read until when their containers may run.
+    """The file that tells the shims of a node until when their containers may run.
 
-    Opening it discards a time that lies in the future, as one from before the last boot of the machine may. Raises
-    OSError.
+    The constructor discards a recorded time that lies in the future, as after a reboot of the machine. Raises OSError.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -81,10 +80,10 @@ class Fence:
             self.record_renewal(0, 0.0)
 
     def record_renewal(self, sent: int, lease_seconds: float) -> None:
-        """Write that the Lease was renewed. sent: when the renewal was sent, by `boot_nanoseconds`."""
+        """Record a renewal of the Lease. sent: when the renewal was sent, by `boot_nanoseconds`. Raises OSError."""
         numbers = (sent, int(lease_seconds * NANOSECONDS))
         os.pwrite(self.descriptor, b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in numbers), 0)
 
     def close(self) -> None:
-        """Close the file; shims have descriptors of their own."""
+        """Close the file; the shims have their own descriptors of it."""
         os.close(self.descriptor)

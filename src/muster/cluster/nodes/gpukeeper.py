@@ -1,4 +1,4 @@
-"""Sample the use of the node's GPUs by its containers."""
+"""Sample how much the containers of a node use its GPUs."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class GpuKeeper:
-    """The sampler of GPU use on one node. `runners` contains the runners of the node's pods, by key."""
+    """The sampler of GPU use on one node. `runners` contains the runners of the node's pods, by pod key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], usage: Usage, clock: Clock) -> None:
         self._runners = runners
@@ -25,15 +25,15 @@ class GpuKeeper:
         self._clock = clock
 
     async def run(self) -> None:
-        """Sample the use of the GPUs that pods have, at an interval, until cancelled."""
+        """Sample the use of the assigned GPUs at an interval, until cancelled."""
         while True:
             await self._clock.sleep(SAMPLE_SECONDS)
             try:
-                await self._sample()
+                await self._take_sample()
             except (NoAnswerError, OSError) as error:
                 log.debug("what containers use of the GPUs is not known: %s", error)
 
-    async def _sample(self) -> None:
+    async def _take_sample(self) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
         gpus_by_container = {(uid, name): gpus for uid, runner in runners.items() for name, gpus in runner.gpus.items()}
         if not gpus_by_container:

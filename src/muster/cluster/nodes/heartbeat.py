@@ -1,8 +1,10 @@
 """Register a process node, and renew its Lease.
 
-The heartbeat also writes the node's conditions when they change. A node whose object is deleted registers again, with
-everything that it reported before. The server marks a guest as lost when it hears nothing of it. So a guest reads its
-Node at every beat, and at once corrects conditions that the server has written meanwhile. Each renewal moves the
+The heartbeat also writes the node's conditions when they change. If the Node object is deleted, the node registers
+again with everything that it reported before.
+
+The server marks a guest (a machine that joined the cluster) as lost if the guest sends no renewals. So a guest reads
+its Node at every beat, and at once corrects conditions that the server has written meanwhile. Each renewal moves the
 guest's fence.
 """
 
@@ -36,14 +38,14 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 # After this time the node writes its status even without a change, as the kubelet does.
 REPORT_SECONDS = 300.0
-# How many times a Lease is renewed within its duration, and by how much sooner a failed renewal is retried.
+# How many times a Lease is renewed within its duration, and how much sooner a failed renewal is retried.
 _RENEWALS, _RETRIES = 4, 5
 
 log = logging.getLogger(__name__)
 
 
 class Moment(Struct, frozen=True):
-    """A time on two clocks: the node agent's, in seconds, and the machine's boot clock, in nanoseconds."""
+    """A time on two clocks: the node agent's clock, in seconds, and the machine's boot clock, in nanoseconds."""
 
     monotonic: float
     boot: int
@@ -51,7 +53,7 @@ class Moment(Struct, frozen=True):
     def seconds_since(self, earlier: "Moment") -> float:
         """Return the seconds between two moments.
 
-        The longer of the two clocks' answers counts, because only the machine's clock runs while the machine sleeps.
+        If the two clocks differ, return the longer time: only the machine's boot clock runs while the machine sleeps.
         """
         return max(self.monotonic - earlier.monotonic, (self.boot - earlier.boot) / NANOSECONDS)
 
@@ -79,9 +81,9 @@ class Heartbeat:
         """Make the heartbeat of a node.
 
         annotations: further annotations of the Node, as long as this agent runs.
-        disks: the directories whose disks the node needs.
-        identity: the machine's, if it is a guest.
-        holder: the holder of the Lease, by default the node.
+        disks: the directories that the node needs; a full disk makes the node reject pods.
+        identity: the identity of a guest's machine; "" for a node of the server's own machine.
+        holder: the holder identity in the Lease; by default the node's name.
         """
         self._client = client
         self._clock = clock
@@ -93,10 +95,10 @@ class Heartbeat:
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
         self._holder, self._lease_seconds, self._fence = holder or name, lease_seconds, fence
-        self.last_renewal = self._now()  # when the last renewal that counts was sent
+        self.last_renewal = self._get_moment()  # when the last renewal that counts was sent
         self._last_answered = self.last_renewal  # when the last renewal that succeeded was sent
         self._is_late = False  # the last renewal that succeeded does not count
-        self._known_status = NodeStatus()  # as last written
+        self._known_status = NodeStatus()  # the status as last written
         self._reported_at = 0.0
         self._uid = ""
         self._term: int | None = None  # the Lease's transitions when it became ours
@@ -104,13 +106,13 @@ class Heartbeat:
         self._problem = ""  # why the node accepts no pods
 
     def silent_seconds(self) -> float:
-        """Return how long ago the last renewal that counts was sent, including time in which the machine slept."""
-        return self._now().seconds_since(self.last_renewal)
+        """Return the seconds since the last renewal that counts was sent, including time in which the machine slept."""
+        return self._get_moment().seconds_since(self.last_renewal)
 
     async def register(self) -> None:
-        """Create or update the Node object, and retry until the server accepts it or the node retires.
+        """Create or update the Node object, and retry until the server accepts it or the node shuts down.
 
-        A user's webhook may refuse the object, and the user can only remove that webhook while the server runs.
+        A user's webhook may refuse the object, and the user can remove that webhook only while the server runs.
         """
         while not self._problem:
             try:
@@ -149,12 +151,12 @@ class Heartbeat:
         raise conflict("nodes", self._name, "it belongs to another machine now")
 
     async def run(self) -> None:
-        """Renew the Lease and update the Node until cancelled. After a failure, the next try comes sooner."""
+        """Renew the Lease and update the Node until cancelled. Retry sooner after a failure."""
         while True:
             pause = self._lease_seconds / _RENEWALS
             try:
                 async with asyncio.timeout(pause):
-                    await self._beat()
+                    await self._report_once()
             except (
                 ApiError,
                 TransportError,
@@ -170,7 +172,7 @@ class Heartbeat:
     def _log_trouble(self, trouble: str) -> None:
         """Log why the node cannot reach the server, unless the last log entry gave the same reason.
 
-        trouble: "" once the server is reached.
+        trouble: the reason; "" means that the node reaches the server.
         """
         if trouble and trouble != self._trouble:
             log.warning("%s: heartbeat: %s", self._name, trouble)
@@ -179,14 +181,14 @@ class Heartbeat:
         self._trouble = trouble
 
     async def report_shutdown(self) -> None:
-        """Report that the node accepts no more pods."""
+        """Report that the node shuts down and accepts no more pods."""
         self._problem = "node is shutting down"
         try:
             await self._write_status()
         except (ApiError, TransportError) as error:
             log.warning("%s: cannot report that the node is shutting down: %s", self._name, error)
 
-    async def _beat(self) -> None:
+    async def _report_once(self) -> None:
         try:
             await self._renew_lease()
             if self._identity:
@@ -202,7 +204,7 @@ class Heartbeat:
             await self._renew_lease()
 
     async def _read_node(self) -> None:
-        """Read the Node from the server, and keep its status. Raises `ApiError` (404) if it is deleted or replaced."""
+        """Read the Node from the server, and store its status. Raises `ApiError` (404) if it is deleted or replaced."""
         present = await self._client.get(NODE, self._name)
         if present.metadata.uid != self._uid:
             raise not_found("nodes", self._name)
@@ -230,9 +232,10 @@ class Heartbeat:
     async def _renew_lease(self) -> None:
         """Renew the Lease. Raises `ApiError`.
 
-        The code is 404 if the node is deleted, 409 if another agent of this name holds the Lease.
+        The error's code is 404 if the Node is deleted, and 409 if another agent with this node name has taken the
+        Lease.
         """
-        moment, sent = micro_time(self._clock.now()), self._now()
+        moment, sent = micro_time(self._clock.now()), self._get_moment()
         lease: Lease | None = None
         with ignoring("NotFound"):
             renewal = {"spec": {"renewTime": moment}}
@@ -248,10 +251,12 @@ class Heartbeat:
         self._count_renewal(sent)
 
     def _count_renewal(self, sent: Moment) -> None:
-        """Count a renewal of the Lease, and move the fence. A renewal after the Lease had expired does not count.
+        """Count a renewal of the Lease, and move the fence, unless the Lease had expired before the renewal.
 
-        At the time of such a late renewal, the server may be replacing the pods. The node learns of that from its watch
-        before the next renewal, which counts. Raises OSError.
+        When a late renewal is sent, the server may already be replacing the pods. The watch shows such replacements to
+        the node before the next renewal, which counts again. Raises OSError.
+
+        sent: when the renewal was sent.
         """
         self._is_late = sent.seconds_since(self._last_answered) > self._lease_seconds
         self._last_answered = sent
@@ -261,13 +266,13 @@ class Heartbeat:
             self._fence.record_renewal(sent.boot, self._lease_seconds)
         self.last_renewal = sent
 
-    def _now(self) -> Moment:
+    def _get_moment(self) -> Moment:
         return Moment(self._clock.monotonic(), boot_nanoseconds())
 
     async def _take_lease(self, lease: Lease) -> None:
-        """Make this agent the holder of the Lease, after an earlier agent or in the data of a restored server.
+        """Make this agent the holder of a Lease that an earlier agent held, or that a restored backup contains.
 
-        Raises `ApiError` (409) if another agent has taken the Lease since this agent did.
+        Raises `ApiError` (409) if another agent has taken the Lease after this agent.
         """
         term = lease.spec.lease_transitions or 0
         if self._term is not None and term > self._term:
@@ -314,7 +319,7 @@ class Heartbeat:
             lacking=self._gpus.count_unhealthy(),
             annotations={**self._gpus.annotations(), **self._annotations},
         )
-        return node_object.of_guest(node, self._identity) if self._identity else node
+        return node_object.make_joined_node(node, self._identity) if self._identity else node
 
     def _make_info(self) -> NodeSystemInfo:
         return NodeSystemInfo(

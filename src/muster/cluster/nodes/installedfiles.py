@@ -10,7 +10,7 @@ Stamps = Mapping[str, tuple[int, int]]
 
 
 def stamp_files(folder: Path) -> Stamps:
-    """Return the inode number and the modification time (ns) of each Python file below a folder, by its path."""
+    """Return the inode number and the modification time (ns) of each Python file below a folder, by relative path."""
     stamps = {}
     for path in sorted(folder.rglob("*.py")):
         entry = path.stat()
@@ -19,7 +19,7 @@ def stamp_files(folder: Path) -> Stamps:
 
 
 def explain_changed_files(before: Stamps, folder: Path) -> str:
-    """Return a sentence for the user if a module's file has changed since `before`; "" otherwise."""
+    """Return a sentence for the user if a Python file has changed since `before`; "" otherwise."""
     try:
         is_same = stamp_files(folder) == before
     except OSError:  # an upgrade is replacing them

@@ -1,7 +1,7 @@
 """Start a shim: `python -I -S launcher.py start FD`.
 
-This file is short because Python does not cache the bytecode of the script that it runs; the package `shim` next to it
-is compiled once. Site packages are not on the path, because a shim must import nothing slow.
+This file is short, because Python does not cache the bytecode of a script; the package `shim` next to it is compiled
+once. Site packages are not on the path, because a shim must import nothing slow.
 """
 
 import sys

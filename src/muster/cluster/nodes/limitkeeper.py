@@ -1,4 +1,4 @@
-"""Sample the containers' use if no cgroup measures it, and end containers that hold more memory than allowed."""
+"""Sample the containers' memory if no cgroup measures it, and kill containers that exceed their memory limits."""
 
 import asyncio
 import itertools
@@ -14,22 +14,22 @@ log = logging.getLogger(__name__)
 
 
 class LimitKeeper:
-    """The enforcer of memory limits on one node. `runners` contains the runners of the node's pods, by key."""
+    """The enforcer of memory limits on one node. `runners` contains the runners of the node's pods, by pod key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners
         self._clock = clock
 
     async def run(self) -> None:
-        """Sample the containers' memory at an interval until cancelled, and end those over their limit."""
+        """Sample the containers' memory at an interval until cancelled, and kill the containers over their limits."""
         for number in itertools.count():
             try:
-                await self._sample(exact=number % EXACT_EVERY == 0)
+                await self._take_sample(exact=number % EXACT_EVERY == 0)
             except OSError as error:  # such as too many open files
                 log.warning("cannot read what the containers use: %s", error)
             await self._clock.sleep(SAMPLE_SECONDS)
 
-    async def _sample(self, *, exact: bool) -> None:
+    async def _take_sample(self, *, exact: bool) -> None:
         runners = {runner.uid: runner for runner in self._runners.values()}
         containers: dict[Key, Metered] = {
             (uid, name): metered for uid, runner in runners.items() for name, metered in runner.list_metered()

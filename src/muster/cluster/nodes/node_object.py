@@ -1,4 +1,4 @@
-"""Build the Node object and the Lease with which a node reports itself. Pure."""
+"""Build the Node object and the Lease of a process node. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,7 +30,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 # The kubelet's values: a Lease of 40 s, renewed four times while it lasts.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
 REGISTER_SECONDS = 2.0  # the pause before a refused node retries to register
-# Pods of other users expect their image to be used, so only pods that tolerate this taint may run on the node.
+# Pods of other users expect their container image, so only pods that tolerate this taint may run on the node.
 TAINT = Taint(key=NODE_KIND_LABEL, value=PROCESS, effect="NoSchedule")
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -40,7 +40,7 @@ _PRESSURES = (
 
 
 def make_labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that a node sets on itself."""
+    """Return the labels that a node sets on its Node object. more: further labels, such as the GPUs' labels."""
     return {
         HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
@@ -66,8 +66,8 @@ def make_node(
 ) -> Node:
     """Return the whole Node object.
 
-    port: the port of the node's HTTPS endpoint; 0 for none. With None the object has no endpoint.
-    lacking: how much of each resource no pod may get at present, in whole units.
+    port: the port of the node's HTTPS endpoint; 0 if the node has none. None leaves the endpoint out of the object.
+    lacking: how many units of each resource no pod may use at present.
     """
     endpoint = None if port is None else DaemonEndpoint(Port=port)
     return Node(
@@ -87,10 +87,10 @@ def _subtract(resource: str, quantity: Quantity, lacking: int) -> Quantity:
     return str(max(parse_amount(resource, quantity) - lacking, 0)) if lacking else quantity
 
 
-def of_guest(node: Node, identity: str) -> Node:
-    """Return the Node of a machine that joins a cluster: with its identity, and the taint that repels other pods.
+def make_joined_node(node: Node, identity: str) -> Node:
+    """Return the Node of a machine that joins a cluster, with its identity and the taint that repels other pods.
 
-    Its annotations say that the machine ends its own pods before the server may replace them
+    An annotation declares that the machine terminates its own pods before the server may replace them
     (`muster.cluster.nodes.fence`).
     """
     own = {NODE_IDENTITY: identity, FENCED_ANNOTATION: "true"}
@@ -109,11 +109,12 @@ def make_conditions(
     full_disk: str = "",
     gpu_problem: str | None = None,
 ) -> tuple[NodeCondition, ...]:
-    """Return the node's conditions, with Ready unless there is a problem.
+    """Return the node's conditions. Ready is True unless there is a problem.
 
     Unchanged conditions keep their transition times.
+    problem: why the node accepts no pods; "" if it does.
     full_disk: which disk is full; "" if none is.
-    gpu_problem: the problem of the node's GPUs; None for a node without any.
+    gpu_problem: the problem of the node's GPUs; None for a node without GPUs.
     """
     wanted = []
     for type, reason, message in _PRESSURES:
@@ -148,9 +149,9 @@ def make_conditions(
 
 
 def is_same(desired: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
-    """Return whether the known conditions equal the desired ones, apart from the time of the heartbeat.
+    """Return whether the known conditions equal the desired ones, apart from the heartbeat's time.
 
-    Known conditions of other types are ignored.
+    Ignore known conditions of other types.
     """
     known_by_type = {condition.type: replace(condition, last_heartbeat_time=None) for condition in known}
     return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in desired)
@@ -159,7 +160,9 @@ def is_same(desired: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]
 def make_lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:
     """Return a new Lease of the node, which is deleted with the node.
 
+    uid: the UID of the Node.
     holder: the agent that renews the Lease; by default the node's name, as with kubelets.
+    seconds: the duration of the Lease.
     """
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=uid)
     return Lease(

@@ -1,6 +1,6 @@
-"""Limit how many pods of a node do expensive work at a time.
+"""Limit how many pods of a node do expensive work concurrently.
 
-Waiting pods get slots in turn by namespace, and within a namespace by pod.
+Slots go to waiting pods of each namespace in turn, and within a namespace to each pod in turn.
 """
 
 import asyncio
@@ -15,10 +15,9 @@ LONGEST_SECONDS = 1.0
 
 
 class PodSlots:
-    """A limit on how many pods of a node do one kind of work at a time.
+    """A limit on how many pods of a node do one kind of work concurrently.
 
-    At most one pod begins the work per iteration of the loop.
-    Invariant: while a pod waits, no slot is free.
+    At most one pod starts the work in each iteration of the event loop. Invariant: while a pod waits, no slot is free.
     """
 
     def __init__(self, slots: int) -> None:
@@ -30,7 +29,7 @@ class PodSlots:
     async def hold(self, pod: Pod, longest_seconds: float | None = LONGEST_SECONDS) -> AsyncIterator[None]:
         """Wait for a slot, and hold it inside the `with` block, but at most for `longest_seconds`.
 
-        After that time the slot is free for others, although the work goes on.
+        After that time the slot is free for other pods, although the work continues. None means no limit.
         """
         await self._take_slot(pod.metadata.namespace, pod.metadata.uid)
         is_lent = True
@@ -66,7 +65,7 @@ class PodSlots:
             raise
 
     def _release_slot(self) -> None:
-        """Pass the slot to the next waiter, or free it."""
+        """Pass the slot to the next waiting pod, or free it."""
         waiter = self._waiting.pop(lambda waiter: not waiter.done())
         if waiter is not None:
             waiter.set_result(None)

@@ -1,13 +1,13 @@
-"""Manage shims from the server's side: start them, find those of an earlier server, and read their records.
+"""Manage shims from the server's side: start them, find the shims of an earlier server, and read their records.
 
-An attempt's directory contains all the state. The living shim locks the file `state` in it (a record lock, whose holder
-the kernel names). The file says when the container was started and how it ended; see `shim/__init__.py`. So at any time
-an attempt is in exactly one of these states:
+An attempt's directory contains all the state. While the shim runs, it locks the file `state` there (a record lock,
+whose holder the kernel names). The file records when the container started and how it exited; see `shim/__init__.py`.
+So an attempt is always in exactly one of these states:
 
-- not begun: there is no `state`,
-- alive: `state` is locked,
-- over: `state` is a record with an end,
-- lost: neither locked nor ended, because the shim was killed.
+- not started: there is no `state`,
+- running: `state` is locked,
+- over: `state` is a record with an exit,
+- lost: `state` is neither locked nor has an exit, because the shim was killed.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from muster.cluster.nodes.shim.supervisor import END, EXCESS, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
 LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
-# The modules of shims, and what they were when this server started.
+# The modules of shims, and their state when this server started.
 _FOLDER = Path(__file__).with_name("shim")
 _FILES = stamp_files(_FOLDER)
 # The environment variable that identifies the processes of a container without a pid namespace.
 MARK = b"MUSTER_CONTAINER"
 
 _NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
-# The maximum number of changes of a lock's holder while the holder is opened.
+# How often to retry when the lock's holder changes while its process is opened.
 _MOST_HOLDERS = 100
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
 
@@ -49,11 +49,11 @@ log = logging.getLogger(__name__)
 
 
 class ShimError(Exception):
-    """A shim could not be started. No program of the container has run."""
+    """A failure to start a shim. No program of the container has run."""
 
 
 class ClaimedError(Exception):
-    """Another shim runs the attempt or has run it."""
+    """An attempt that another shim runs or has run."""
 
 
 # A number outside this range marks a damaged record: no clock has such a time.
@@ -63,7 +63,7 @@ Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 class ShimRecord(msgspec.Struct, frozen=True):
     """The record of a shim about its attempt.
 
-    Times are nanoseconds since 1970; 0 for events that did not happen.
+    Times are in nanoseconds since 1970; 0 for events that have not happened.
     """
 
     claimed: Amount = 0
@@ -79,9 +79,9 @@ class ShimRecord(msgspec.Struct, frozen=True):
 
 
 class Shim:
-    """A living shim, as the server sees it. `pid` is only for display.
+    """A running shim, as the server sees it. `pid` is only for display.
 
-    Signals are sent by pidfd to exactly this process, or to none once it has ended.
+    Signals are sent by pidfd, so they reach exactly this process, or nothing after it has exited.
     """
 
     def __init__(self, directory: Path, pid: int, pidfd: int) -> None:
@@ -93,7 +93,7 @@ class Shim:
     def pidfd(self) -> int:
         """The pidfd of the shim's process, to pass to another function.
 
-        Raises `ShimError` once that process has ended.
+        Raises `ShimError` after that process has exited.
         """
         if self._pidfd is None:
             raise ShimError("the container has ended")
@@ -105,14 +105,14 @@ class Shim:
             processes.send(self._pidfd, number)
 
     def end(self) -> None:
-        """Kill everything in the container; the shim then writes the record and ends."""
+        """Ask the shim to kill everything in the container, write the exit record, and exit."""
         self.send(END)
 
     def note_excess(self, used: int) -> None:
-        """Record for the shim that its container is ended because it uses this many bytes of memory. Raises OSError.
+        """Tell the shim that its container is about to be killed because of its memory use. Raises OSError.
 
-        The file must be new, because the owner of the directory may have put a link in its place. The shim runs as that
-        owner.
+        used: the memory in bytes. The file must be new, because the owner of the directory may have put a link in its
+        place. The shim runs as that owner.
         """
         descriptor = os.open(self.directory / EXCESS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with open(descriptor, "w") as file:
@@ -120,11 +120,11 @@ class Shim:
             file.write(str(used))
 
     def destroy(self) -> None:
-        """Kill a shim that does not answer. The record of its attempt is lost."""
+        """Kill a shim that does not respond. The record of its attempt is lost."""
         self.send(signal.SIGKILL)
 
     async def wait_for_end(self) -> ShimRecord | None:
-        """Wait until the shim has ended, and return its record. The caller may call this only once.
+        """Wait until the shim exits, and return its record. May be called only once.
 
         Return None if the shim was killed before it wrote the record.
         """
@@ -134,14 +134,14 @@ class Shim:
         return record if record and record.finished else None
 
     def close(self) -> None:
-        """Close the descriptors to the shim. A living shim continues."""
+        """Close the descriptors of the shim. A running shim continues."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
 
 
 def read_record(directory: Path) -> ShimRecord | None:
-    """Return the record of an attempt; None if no shim ever ran it, an empty record if the file is damaged."""
+    """Return the record of an attempt; None if no shim has claimed it, an empty record if the file is damaged."""
     try:
         return msgspec.json.decode(plainfiles.read(directory / STATE), type=ShimRecord)
     except FileNotFoundError:
@@ -151,7 +151,7 @@ def read_record(directory: Path) -> ShimRecord | None:
 
 
 def find(directory: Path) -> Shim | None:
-    """Return the living shim of an attempt; None if there is none."""
+    """Return the running shim of an attempt; None if there is none."""
     for _ in range(_MOST_HOLDERS):
         pid = _find_holder(directory)
         if not pid or not _is_of_owner(directory, pid):
@@ -170,22 +170,22 @@ def find(directory: Path) -> Shim | None:
 def _is_of_owner(directory: Path, pid: int) -> bool:
     """Return whether a process runs as the owner of an attempt's directory.
 
-    The owner decides which process locks the state.
+    The owner controls which process locks `state`, so it could name another user's process.
     """
     owner = directory.stat().st_uid
     try:
         return owner == os.geteuid() or Path(f"/proc/{pid}").stat().st_uid == owner
     except FileNotFoundError:
-        return False  # it has just ended
+        return False  # the process has just exited
 
 
 def is_alive(directory: Path) -> bool:
-    """Return whether the attempt's shim lives."""
+    """Return whether the attempt's shim runs."""
     return _find_holder(directory) != 0
 
 
 def _find_holder(directory: Path) -> int:
-    """Return the pid of the process that has the state locked; 0 if none has."""
+    """Return the PID of the process that holds the lock of `state`; 0 if there is none."""
     try:
         with plainfiles.open_plain_file(directory / STATE) as descriptor:
             query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -198,8 +198,8 @@ def _find_holder(directory: Path) -> int:
 class ReservedShim:
     """A shim that was started early and waits for its spec, so that the slow part of a start is done in advance.
 
-    The shim has run no program and has claimed no attempt. It ends by itself when it is closed, or when this process
-    ends.
+    The shim has run no program and has claimed no attempt. It exits by itself when this object is closed, or when this
+    process exits.
     """
 
     def __init__(self, isolation: str, *, own_pids: bool, lifeline: int, fence: int = -1) -> None:
@@ -209,8 +209,8 @@ class ReservedShim:
         """
         self._descriptors: list[int] = []
         try:
-            self.report, self._reporter = self._pipe()
-            reader, self._word = self._pipe()
+            self.report, self._reporter = self._make_pipe()
+            reader, self._word = self._make_pipe()
             self._spec = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
             self._descriptors.append(self._spec)
             reserved: Reserved = {
@@ -232,29 +232,30 @@ class ReservedShim:
             os.close(theirs)
 
     def run(self, spec: Spec) -> None:
-        """Send the spec to the shim. Raises BrokenPipeError if the shim has ended."""
+        """Send the spec to the shim. Raises BrokenPipeError if the shim has exited."""
         with open(self._spec, "wb", closefd=False) as file:
             marshal.dump({**spec, "report": self._reporter}, file)  # the descriptor's number in the shim
         os.write(self._word, b"!")
 
     def close(self) -> None:
-        """Close this process's ends of the shim's pipes. A shim without a spec then ends."""
+        """Close this process's ends of the shim's pipes. A shim without a spec then exits."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
 
-    def _pipe(self) -> tuple[int, int]:
+    def _make_pipe(self) -> tuple[int, int]:
         pipe = os.pipe2(os.O_CLOEXEC)
         self._descriptors += pipe
         return pipe
 
 
 async def start(spec: Spec, reserve: ReservedShim | None = None) -> Shim | None:
-    """Start a container; return its shim. Return None if it has ended already or could not be started.
+    """Start a container; return its shim. Return None if it has exited already or could not be started.
 
-    In that case the record of the attempt says which.
-    reserve: a waiting shim to use, which cannot be used again.
-    spec: this function sets its field `report`. Raises `ShimError`, `ClaimedError`.
+    The record of the attempt distinguishes these two cases.
+    spec: this function sets its field `report`.
+    reserve: a waiting shim to use, which cannot be used again; None to start a new one.
+    Raises `ShimError`, `ClaimedError`.
     """
     if reserve is not None:
         verdict = await _start_reserved(reserve, spec)
@@ -278,7 +279,7 @@ async def start(spec: Spec, reserve: ReservedShim | None = None) -> Shim | None:
 
 
 async def _start_reserved(reserve: ReservedShim, spec: Spec) -> str:
-    """Send a waiting shim its spec and return its report on the start; "" if there is none."""
+    """Send a waiting shim its spec, and return the shim's report on the start; "" if the shim reports nothing."""
     try:
         reserve.run(spec)
         return await _read_verdict(reserve.report, with_pid=True)
@@ -289,12 +290,12 @@ async def _start_reserved(reserve: ReservedShim, spec: Spec) -> str:
 
 
 def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
-    """Return the living shim of a start; None if its container has ended or could not be started, as the record says.
+    """Return the running shim of a start; None if its container has exited or could not be started.
 
+    In the latter case, the record of the attempt contains the result.
     verdict: the shim's report.
-
-    Raises `ShimError` for a report of an error and for a shim that left no trace, `ClaimedError` if another shim has
-    the directory.
+    Raises `ShimError` if the report is an error or the shim left no trace, `ClaimedError` if another shim has claimed
+    the attempt.
     """
     directory = Path(spec["directory"])
     if verdict == "claimed":
@@ -311,7 +312,8 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
 async def _read_verdict(report: int, *, with_pid: bool) -> str:
     """Read a shim's report on its start; return "" if there is none.
 
-    The shim will be reaped when it ends. with_pid: whether the report also contains the pid of the shim.
+    The shim is reaped after it exits.
+    with_pid: whether the report also contains the PID of the shim.
     """
 
     def enough(lines: list[str]) -> bool:
@@ -320,7 +322,7 @@ async def _read_verdict(report: int, *, with_pid: bool) -> str:
     verdict = ""
     for line in await processes.read_lines(report, enough):
         if line.startswith("pid "):
-            # The shim may have ended already: as an orphan of this process it keeps its pid until it is reaped.
+            # The shim may have exited already. As an orphan of this process it keeps its PID until it is reaped.
             with contextlib.suppress(ProcessLookupError):
                 processes.reap_later(os.pidfd_open(int(line.removeprefix("pid "))))
         else:
@@ -331,22 +333,23 @@ async def _read_verdict(report: int, *, with_pid: bool) -> str:
 def enter(
     shim: Shim, command: ProgramSpec, streams: processes.Streams, *, report: int = 2, terminal: bool = False
 ) -> int:
-    """Start a command where the container runs; return the pidfd of a child that exits with the command's exit code.
+    """Start a command inside a container; return the pidfd of a child that exits with the command's exit code.
 
-    SIGTERM to that child ends the command, and so does the end of this process. The child writes to `report` why the
-    command cannot be run. With `terminal` the standard input is a terminal, and the command controls it.
+    SIGTERM to that child kills the command, and so does the exit of this process.
+    report: the descriptor to which the child writes why the command cannot be run.
+    terminal: whether the standard input is a terminal that the command controls.
     Raises `ShimError`.
     """
     try:
         entry: ExecSpec = {
             **command,
             "pidfd": shim.pidfd,
-            "namespaces": _foreign_namespaces(shim.pid),
+            "namespaces": _find_foreign_namespaces(shim.pid),
             "report": report,
             "terminal": terminal,
         }
         pass_on = [shim.pidfd, *([report] if report > 2 else [])]
-        if (user := _user_of(command)) is not None:
+        if (user := _find_user_id(command)) is not None:
             for stream in {*streams} - {-1}:
                 os.fchown(stream, user, -1)  # a program may want to reopen its terminal or its output
         return _launch_shim("enter", entry, pass_on, streams)
@@ -354,17 +357,17 @@ def enter(
         raise ShimError(f"cannot run a command in the container: {describe_reason(error)}") from error
 
 
-def _user_of(command: ProgramSpec) -> int | None:
-    """Return the id of the user that a command runs as; None for the user of this process."""
+def _find_user_id(command: ProgramSpec) -> int | None:
+    """Return the ID of the user that runs a command; None for the user of this process."""
     if command["identity"] is not None:
         return command["identity"]["uid"]
     return command["ids"][0] if command["ids"] is not None else None
 
 
 async def run_inside(shim: Shim, command: ProgramSpec, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
-    """Run a command where the container runs; return its exit code and the start of its output.
+    """Run a command inside a container; return its exit code and the start of its output.
 
-    Raises TimeoutError (the command is killed), `ShimError`.
+    Raises TimeoutError after killing a command that takes too long, and `ShimError`.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
@@ -388,11 +391,11 @@ async def run_inside(shim: Shim, command: ProgramSpec, timeout_seconds: float, o
 
 
 def kill_marked(mark: bytes) -> int:
-    """Kill the processes that a lost shim has left; return their number. mark: the marking variable's value.
+    """Kill the processes that a killed shim left behind; return their number.
 
-    Without a pid namespace, only that variable in their environment identifies them. A scan of /proc misses a process
-    that is forked behind it, and a process in the middle of an exec shows no environment. So the search ends with two
-    consecutive scans that find nothing new.
+    mark: the value of the marking variable in their environment. Without a PID namespace, only that variable identifies
+    the processes. A scan of /proc misses a process that forks behind the scan, and a process in the middle of an exec
+    shows no environment. So the search stops after two consecutive scans that find nothing new.
     """
     killed: set[int] = set()
     quiet = 0
@@ -427,9 +430,10 @@ def _kill_once(entry: bytes, killed: set[int]) -> set[int]:
 
 
 def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams = processes.NO_STREAMS) -> int:
-    """Start the launcher with a spec, and return its pidfd.
+    """Start the launcher with a spec in memory, and return its pidfd.
 
     The spec contains secrets, so it is never written to disk.
+    pass_on: descriptors that the launcher inherits.
     """
     descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
     try:
@@ -441,8 +445,8 @@ def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.St
         os.close(descriptor)
 
 
-def _foreign_namespaces(pid: int) -> int:
-    """Return the namespaces of a process that this process is not in, as flags for the system call setns."""
+def _find_foreign_namespaces(pid: int) -> int:
+    """Return the namespaces of a process in which this process is not, as flags for the system call setns."""
     flags = 0
     for name, flag in _NAMESPACES:
         if Path(f"/proc/{pid}/ns/{name}").stat().st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:

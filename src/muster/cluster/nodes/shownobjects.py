@@ -1,7 +1,7 @@
-"""Report changes of ConfigMaps and Secrets to a node, which reads their contents when needed and caches none.
+"""Notify a node of changes of ConfigMaps and Secrets. The node reads their contents when needed and caches none.
 
-In its own cluster, a node watches all of them. A guest in another cluster may see no more than a kubelet, so it watches
-only the objects in volumes of its pods, each by its name.
+In its own cluster, a node watches all of them. A guest (a node in another cluster) may read no more than a kubelet may.
+So it watches only the objects in volumes of its pods, each by its name.
 """
 
 from collections.abc import Callable
@@ -30,26 +30,29 @@ class ShownObjects(Protocol):
         ...
 
     def leave(self, uid: str) -> None:
-        """Stop watching the objects of a pod that has ended."""
+        """Stop watching the objects of a terminated pod. uid: the UID of the pod."""
         ...
 
 
 class AllObjects:
-    """A watch on all ConfigMaps and Secrets, whether pods use them or not. It must be made before the manager runs."""
+    """A watch on all ConfigMaps and Secrets. It must be made before the manager runs."""
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         for kind in _KINDS:
             manager.informer(kind).on_change(partial(_report_change, kind, on_change))
 
     def enter(self, pod: Pod) -> None:
-        """Do nothing: all objects are watched already."""
+        """Do nothing, because all objects are watched already."""
 
     def leave(self, uid: str) -> None:
         """Do nothing: all objects stay watched."""
 
 
 class NamedObjects:
-    """A watch on only the objects that pods use, by their names. Pods enter once the manager runs."""
+    """A watch on only the objects in volumes of entered pods, by their names.
+
+    Pods enter after the manager has started.
+    """
 
     def __init__(self, manager: Manager, on_change: Told) -> None:
         self._manager = manager
@@ -64,7 +67,7 @@ class NamedObjects:
                 self._follow((kind, pod.metadata.namespace, name), pod.metadata.uid)
 
     def leave(self, uid: str) -> None:
-        """Stop watching the pod's objects that no other pod uses."""
+        """Stop watching the pod's objects that no other pod uses. uid: the UID of the pod."""
         for key in [key for key, users in self._users.items() if uid in users]:
             self._users[key].discard(uid)
             if not self._users[key]:

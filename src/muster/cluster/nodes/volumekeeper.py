@@ -1,4 +1,4 @@
-"""Measure the emptyDir volumes that have a size limit, and evict pods that exceed it, as the kubelet does."""
+"""Measure the emptyDir volumes that have a size limit, and evict pods that exceed a limit, as the kubelet does."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _LOOK_SECONDS = 10.0
 
 
 class VolumeKeeper:
-    """The enforcer of volume size limits on one node. `runners` contains the runners of the node's pods, by key."""
+    """The enforcer of volume size limits on one node. `runners` contains the runners of the node's pods, by pod key."""
 
     def __init__(self, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._runners = runners

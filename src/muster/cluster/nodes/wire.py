@@ -1,7 +1,7 @@
-"""Encode the node's writes: API objects as plain JSON values, and patches of the changes between two of them.
+"""Encode the node's writes as plain JSON values: API objects, and patches with the changes between two of them.
 
-Structs omit default values, but clients insist on fields that the API calls required (`ready`, `restartCount`,
-`exitCode`): those are always written.
+Structs omit default values. But clients need the fields that the API calls required (`ready`, `restartCount`,
+`exitCode`), so those are always written.
 """
 
 import typing
@@ -17,7 +17,7 @@ from muster.api.ours.gpus import GPU_PROBLEM
 
 
 def to_wire(value: Any) -> Any:
-    """Return the value as plain JSON values, except for times; required fields are always present."""
+    """Return the value as plain JSON values, except for times. Required fields are always present."""
     if isinstance(value, Struct):
         fields = {}
         for name, wire, default, required in _list_fields(type(value)):
@@ -33,14 +33,14 @@ def to_wire(value: Any) -> Any:
 
 
 def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
-    """Return the strategic merge patch that makes a pod's status this one; None if it already is.
+    """Return the strategic merge patch that gives a pod this status; None if the pod already has it.
 
     The patch contains only differences, and keeps conditions of other writers.
     """
     before, after = to_wire(pod.status), to_wire(status)
     conditions_before = {condition["type"]: condition for condition in before.pop("conditions", [])}
     conditions = [
-        _null_missing(conditions_before.get(condition["type"], {}), condition)
+        _add_nulls(conditions_before.get(condition["type"], {}), condition)
         for condition in after.pop("conditions", [])
         if conditions_before.get(condition["type"]) != condition
     ]
@@ -53,7 +53,7 @@ def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
 
 
 def node_status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, Any]:
-    """Return the strategic merge patch that makes a node's status `after`.
+    """Return the strategic merge patch that changes a node's status from `before` to `after`.
 
     Conditions of other writers stay as they are.
     """
@@ -69,21 +69,24 @@ def node_status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, Any]:
 
 
 def _replace_list(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the patch that makes a list, otherwise merged by key, consist of exactly these items."""
+    """Return a patch that replaces a list by exactly these items.
+
+    Without it, the server would merge the lists by key.
+    """
     return [{"$patch": "replace"}, *items]
 
 
-def _null_missing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def _add_nulls(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """Return the condition `after`, with null for each field that only `before` has.
 
-    The nulls are needed because a patch merges entries of the list of conditions.
+    A patch merges the entries of the list of conditions, so only null removes a field.
     """
     return {name: None for name in ("reason", "message") if name in before and name not in after} | after
 
 
-# Fields of the status that a node may remove again; other fields belong to other writers.
+# Fields of the status that a node may remove. Other fields belong to other writers.
 _OWNED = ("reason", "message", "podIP", "podIPs", "containerStatuses", "initContainerStatuses")
-# Lists whose keys are their values: a merge would keep an old address beside the new one.
+# Lists whose items are their own keys: a merge would leave an old address next to the new one.
 _ADDRESSES = ("podIPs", "hostIPs")
 # Conditions that a node has only at times.
 _PASSING = frozenset((GPU_PROBLEM,))

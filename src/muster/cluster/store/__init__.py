@@ -1,6 +1,6 @@
 """The store of the embedded cluster's objects: durable, revisioned, watchable.
 
-This package does not export `sqlite`, the journal on disk: a cluster of one command starts sooner without it.
+This package does not export `sqlite`, the journal on disk, so that a cluster for a single command starts sooner.
 """
 
 from muster.cluster.store.changes import Watch

@@ -1,6 +1,6 @@
 """Keep the recent changes of one resource, and the watches on them.
 
-A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes all changes since.
+A watch is a position in the sequence of changes. A watch that is far behind wakes once and takes all changes since.
 Until the watches read it, a change costs the same with one watch or two hundred.
 """
 
@@ -45,7 +45,7 @@ class Changes:
         return self._dropped + len(self._retained)
 
     def append(self, change: Change) -> None:
-        """Add the newest change; `wake` reports it to the watches."""
+        """Add the newest change, without waking the watches."""
         self._retained.append(change)
         self._bytes += count_past_bytes(change)
         if len(self._retained) > LINES:
@@ -54,7 +54,7 @@ class Changes:
             old.entry.pack(self._packing)
 
     def wake(self) -> None:
-        """Wake the waiting watches for the changes appended since the last call, then drop changes over the limits."""
+        """Wake the waiting watches because of the changes since the last call, then drop changes over the limits."""
         if self._waiting and self._woken_up_to < self.end:
             first = {"": self._woken_up_to}
             for position, change in enumerate(self.since(self._woken_up_to, 0), self._woken_up_to):
@@ -65,13 +65,13 @@ class Changes:
         self._trim()
 
     def wait(self, namespace: str) -> asyncio.Future[int]:
-        """Return a future that is done at the next change in this namespace ("" is any), with the change's position."""
+        """Return a future for the position of the next change in this namespace. "" means any namespace."""
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, set()).add(waiter)
         return waiter
 
     def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> bool:
-        """Resolve a future of `wait` without a change; return False if there was one."""
+        """Resolve a future of `wait` without a change; return False if a change has resolved it already."""
         waiters = self._waiting.get(namespace, set())
         was_waiting = waiter in waiters
         waiters.discard(waiter)
@@ -81,7 +81,7 @@ class Changes:
         return was_waiting
 
     def close(self) -> None:
-        """End every wait; there will be no more changes."""
+        """Resolve every waiting future; no more changes will come."""
         self.closed = True
         for waiters in self._waiting.values():
             self._resolve(waiters, self.end)
@@ -100,9 +100,10 @@ class Changes:
         return self._dropped + bisect_right(self._retained, revision, key=_revision)
 
     def since(self, position: int, revision: int, at_most: int | None = None) -> list[Change]:
-        """Return the changes from a position on, at most `at_most`. Raises `Compacted`.
+        """Return at most `at_most` changes, from a position on; None means no limit.
 
         revision: the revision before the position.
+        Raises `Compacted` if changes at the position are no longer kept.
         """
         if position < self._dropped:
             raise Compacted(revision, self.oldest)
@@ -137,7 +138,7 @@ class Changes:
 
 
 class Watch:
-    """A reader of the committed changes of a resource after a revision. One task may read at a time."""
+    """A reader of the committed changes of a resource after a revision. Only one task may read at a time."""
 
     def __init__(self, changes: Changes, since: int, namespace: str, newest: Callable[[], int]) -> None:
         self._changes = changes
@@ -152,17 +153,19 @@ class Watch:
 
     @property
     def revision(self) -> int:
-        """The revision up to which all changes were returned; a bookmark may carry it."""
+        """The revision up to which all changes were returned. A bookmark may carry it."""
         if self._waiter is not None and not self._waiter.done():
             return max(self._last_revision, self._newest())
         return self._last_revision
 
     async def next(self, at_most: int | None = None) -> list[Change]:
-        """Return all committed changes since the last call, at least one; wait if there is none.
+        """Return all committed changes since the last call; wait until there is at least one.
 
-        After each `nudge` it returns an empty list once. `at_most` bounds one result, so that a slow reader holds few
-        changes and the watch keeps no copy of the rest. Raises `Compacted` if some changes are no longer kept, `Closed`
-        after `close` or after the store was closed. The caller may cancel the wait.
+        After each `nudge` the result is an empty list once.
+        at_most: the maximum number of changes. With it a slow reader holds few changes, and the watch keeps no copy of
+        the others.
+        Raises `Compacted` if some changes are no longer kept, `Closed` after `close` or after the store was closed. The
+        caller may cancel the wait.
         """
         while True:
             if self._waiter is not None:
@@ -208,7 +211,7 @@ class Watch:
         return changes
 
     def close(self) -> None:
-        """Stop following changes; a waiting `next` raises `Closed`."""
+        """Stop following changes. A waiting `next` raises `Closed`."""
         self._closed = True
         if self._waiter is not None:
             self._changes.stop_waiting(self._namespace, self._waiter)

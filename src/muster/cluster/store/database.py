@@ -1,13 +1,14 @@
 """Run the file of a durable store: SQLite, used by exactly one connection, in one thread.
 
-One connection writes and checkpoints; the file is locked against any other (`locking_mode=EXCLUSIVE`), even in this
-process. SQLite before 3.51.3 can corrupt a database when one connection resets the write-ahead log while another one
-writes. With a single connection that cannot happen.
+One connection writes and checkpoints. The file is locked against any other connection (`locking_mode=EXCLUSIVE`), even
+in this process. SQLite before 3.51.3 can corrupt a database when one connection resets the write-ahead log while
+another connection writes. With a single connection that cannot happen.
 
-A batch is one INSERT statement: it runs without Python's lock from its first row to the sync of the disk. Row by row,
-the thread would request the lock after each row, and wait for a busy event loop every time.
+A batch is one INSERT statement, so it runs without Python's lock (the GIL) from its first row to the sync of the disk.
+With a statement for each row, the thread would request the lock after each row, and wait for a busy event loop every
+time.
 
-The files reserve room for a full disk: the writes that end jobs, and so may free space, must still succeed.
+The files reserve room for a full disk: the writes that finish jobs, and so may free space, must still succeed.
 """
 
 import logging
@@ -39,8 +40,8 @@ VACUUM_PAGES = 500  # per transaction that returns pages to the disk
 PROBE_BYTES = 1 << 20  # a disk that cannot take this much counts as full
 RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
 RESERVE_SHARE = 8  # the reserve is skipped on a disk with room for fewer than this many reserves
-NEW_BYTES = RESERVE_BYTES  # with less free space nothing new is stored: what is left is for the writes that end jobs
-NEW_SHARE = 20  # of a small disk, this part of it
+NEW_BYTES = RESERVE_BYTES  # with less free space, no new object is stored: the rest is for writes that end jobs
+NEW_SHARE = 20  # on a small disk, one part in this many of the disk
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
 
@@ -52,12 +53,12 @@ Statement = tuple[str, tuple[object, ...]]
 
 
 class Database:
-    """The database of a durable store. One thread uses it. A failed write raises `WriteRefused`."""
+    """The database of a durable store, for use by one thread. A failed write raises `WriteRefused`."""
 
     def __init__(self, directory: DataDirectory, mark: Mark | None = None) -> None:
         """Open the files, or create or upgrade them. Raises `DataDirectoryError`.
 
-        mark: the known mark of the files; without it, the mark is computed from them.
+        mark: the expected mark of the files; None computes the mark from the files.
         """
         self._path = directory.create(FILE)
         self._log_bytes = 0  # bytes since the last checkpoint
@@ -128,9 +129,9 @@ class Database:
         return self.look_at_disk() or self._log_bytes >= CHECKPOINT_BYTES
 
     def look_at_disk(self) -> bool:
-        """Note whether the disk has room for new objects, in `full`; return whether there is no room for a reserve.
+        """Set `full` by whether the disk has room for new objects; return whether it has no room for a reserve.
 
-        A disk that cannot be asked counts as roomy.
+        If the system does not report the free space, assume that there is room.
         """
         try:
             disk = os.statvfs(self._path.parent)
@@ -151,7 +152,7 @@ class Database:
                 self._broken = StorageFailed(str(self._path.with_name(marks.FILE)), str(error))
 
     def checkpoint(self) -> None:
-        """Copy the log into the database. If that fails permanently, the next write raises the error."""
+        """Copy the write-ahead log into the database. If that fails permanently, the next write raises the error."""
         self._log_bytes = 0
         try:
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
@@ -161,7 +162,7 @@ class Database:
     def reserve(self) -> None:
         """Allocate spare room in the database file and its write-ahead log, so that writes succeed on a full disk.
 
-        On a disk with little free space, nothing is allocated.
+        On a disk with little free space, allocate nothing.
         """
         try:
             disk = os.statvfs(self._path.parent)
@@ -182,7 +183,7 @@ class Database:
             _log.warning("no room was reserved for a full disk: %s", error)
 
     def compact(self, revision: int) -> bool:
-        """Delete states that were replaced at or before `revision`, a limited number; return whether some are left.
+        """Delete a limited number of states that were replaced at or before `revision`; return whether some are left.
 
         Raises `WriteRefused`.
         """
@@ -206,7 +207,11 @@ class Database:
         return stop < revision
 
     def _remove_rows(self, condition: str, span: tuple[int, int]) -> int:
-        """Remove rows; return the sum of their checksums."""
+        """Remove rows from the log; return the sum of their checksums.
+
+        condition: the SQL condition for these rows.
+        span: its parameters, a range of revisions.
+        """
         [total] = self._connection.execute(f"SELECT sum(digest) FROM log WHERE {condition}", span).fetchone()  # noqa: S608
         self._connection.execute(f"DELETE FROM log WHERE {condition}", span)  # noqa: S608
         return int(total or 0)
@@ -217,7 +222,7 @@ class Database:
     def vacuum(self) -> bool:
         """Return a limited number of free pages to the disk; return whether more are left. Raises `WriteRefused`.
 
-        A quarter of the file, and at least the reserve, is kept for the writes until the next compaction.
+        Keep a quarter of the file, and at least the reserve, for the writes until the next compaction.
         """
         try:
             free = int(self._read_pragma("freelist_count"))
@@ -232,7 +237,7 @@ class Database:
         return excess > VACUUM_PAGES
 
     def _execute(self, *statements: Statement) -> None:
-        """Execute one statement as a transaction of its own, or several that begin with BEGIN as one transaction."""
+        """Execute one statement, or several that begin with BEGIN, as one transaction."""
 
         def execute() -> None:
             for statement, values in statements:
@@ -241,9 +246,9 @@ class Database:
         self._make_change(execute)
 
     def _make_change(self, change: Callable[[], None]) -> None:
-        """Make a change completely or not at all.
+        """Make a change completely or not at all. Raises `WriteRefused`.
 
-        On a full disk it uses the reserved room. Raises `WriteRefused`.
+        On a full disk the change uses the reserved room.
         """
         try:
             self._transaction(change)
@@ -267,7 +272,7 @@ class Database:
         try:
             self._connection.close()
         except sqlite3.Error as error:
-            # Nothing is lost: acknowledged writes are in the log, and the next start reads them from there.
+            # Nothing is lost: acknowledged writes are in the write-ahead log, and the next start reads them from there.
             self._refuse(error)
         finally:
             self._presence.close()
@@ -294,18 +299,18 @@ class Database:
 
 
 def has_no_room_for_reserve(disk: os.statvfs_result) -> bool:
-    """Return whether a disk is so full that the reserve would take much of what is left."""
+    """Return whether the reserve would take too much of the disk's free space."""
     return disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES
 
 
 def shape(connection: sqlite3.Connection) -> None:
-    """Set the page size of a new database, and let it return free pages to the disk."""
+    """Set the page size of a new database, and allow it to return free pages to the disk."""
     connection.execute(f"PRAGMA page_size={PAGE_BYTES}").fetchall()
     connection.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()
 
 
 def make_insertion(records: Sequence[JournalRecord], digests: Sequence[int]) -> Statement:
-    """Return the statement that adds the rows of records with these checksums."""
+    """Return the statement that inserts the rows of records, with these checksums."""
     rows = ",".join([_ROW] * len(records))
     values = chain.from_iterable(
         (r.revision, *r.key, r.deleted, r.previous, digest, r.body) for r, digest in zip(records, digests, strict=True)

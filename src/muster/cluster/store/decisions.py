@@ -1,4 +1,4 @@
-"""Keep the newest of the engine's decisions, up to a number of bytes, in a file of its own beside the store.
+"""Keep the newest decisions of the engine, up to a number of bytes, in a separate file next to the store.
 
 A row's body describes a decision; the other columns are for queries.
 """
@@ -30,21 +30,22 @@ _SCHEMA = (
 )""",
     "CREATE INDEX by_job ON decisions (namespace, name, serial)",
 )
-# The bytes of a row other than its body: its columns, and its index entry.
+# The bytes of a row without its body: its columns, and its index entry.
 _ROW_BYTES = 120
 # Above the limit, deletion goes down to this percentage, so that not every write deletes.
 _KEPT_PERCENT = 90
 
 
 class DecisionFileError(Exception):
-    """The record of decisions cannot be read or written; one line says why."""
+    """A record of decisions that cannot be read or written. The message is one line."""
 
 
 class DecisionQuery(msgspec.Struct, frozen=True):
-    """A query for decisions, the newest first. Empty fields match any.
+    """A query for decisions, the newest first. Empty fields match any decision.
 
     name: the name of a job.
-    before: the serial number from which a truncated answer continues.
+    limit: the maximum number of decisions.
+    before: the serial number from which a truncated answer continues; None starts at the newest.
     """
 
     namespace: str = ""
@@ -61,10 +62,10 @@ class FoundDecisions(NamedTuple):
 
 
 class DecisionFile:
-    """The file that records decisions about jobs, for one thread. All methods raise `DecisionFileError`."""
+    """The file that records decisions about jobs, for use by one thread. All methods raise `DecisionFileError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
+        """Open the file, or create it. If it is unusable, rename it, and set `aside` to a sentence about that."""
         try:
             self._connection, self.aside = open_or_set_aside(
                 path, now, version=VERSION, schema=_SCHEMA, name="record of decisions"
@@ -80,7 +81,10 @@ class DecisionFile:
         self._size: int = size + rows * _ROW_BYTES
 
     def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, in order; then delete the oldest ones beyond this many bytes. Raises `DecisionFileError`."""
+        """Add decisions, in order; then delete the oldest decisions above `most_bytes` in total.
+
+        Raises `DecisionFileError`.
+        """
         encode = msgspec.json.Encoder().encode
         rows = [(one.namespace, one.name, crc32(body), body) for one in decisions for body in (encode(one),)]
         size = self._size + sum(len(body) + _ROW_BYTES for *_, body in rows)
@@ -98,7 +102,7 @@ class DecisionFile:
         self._size = size
 
     def _delete_oldest(self, excess: int) -> int:
-        """Delete the oldest decisions, at least `excess` bytes of them; return how many bytes."""
+        """Delete the oldest decisions, at least `excess` bytes of them; return the number of deleted bytes."""
         freed, last = 0, 0
         for serial, size in self._connection.execute("SELECT serial, length(body) FROM decisions ORDER BY serial"):
             freed, last = freed + size + _ROW_BYTES, serial
@@ -108,7 +112,7 @@ class DecisionFile:
         return freed
 
     def ask(self, question: DecisionQuery) -> FoundDecisions:
-        """Return the decisions that match a query. Damaged rows are left out. Raises `DecisionFileError`."""
+        """Return the decisions that match a query, without damaged rows. Raises `DecisionFileError`."""
         parts: list[str] = []
         values: list[object] = []
         for column in ("namespace", "name"):
@@ -145,7 +149,7 @@ class DecisionStore:
         self._file: DecisionFile
 
     async def open(self, now: datetime) -> str:
-        """Open the file; return a sentence if an unusable file was renamed, else ""."""
+        """Open the file. Return a sentence if an unusable file was renamed, else ""."""
         self._thread = Worker("decisions")
         try:
             self._file = await self._thread.do(lambda: DecisionFile(self._path, now))
@@ -155,14 +159,17 @@ class DecisionStore:
         return self._file.aside
 
     async def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, and delete the oldest beyond this many bytes. Return once the write is on disk."""
+        """Add decisions, and delete the oldest decisions above `most_bytes` in total.
+
+        Return after the write is on disk.
+        """
         await self._thread.do(lambda: self._file.put(decisions, most_bytes))
 
     async def ask(self, question: DecisionQuery) -> FoundDecisions:
-        """Return the decisions that match, the newest first."""
+        """Return the decisions that match a query, the newest first."""
         return await self._thread.do(lambda: self._file.ask(question))
 
     async def close(self) -> None:
-        """Close the file and end the thread."""
+        """Close the file and stop the thread."""
         await self._thread.do(self._file.close)
         self._thread.stop()

@@ -1,4 +1,4 @@
-"""Lock the data directory, which is private to its user and to one server at a time."""
+"""Lock the data directory, which belongs to one user and to one server at a time."""
 
 import os
 from pathlib import Path
@@ -10,10 +10,9 @@ PKI = "pki"  # the directory of credentials in a cluster's home, which is made a
 
 
 class DataDirectory:
-    """A directory locked by this process, from construction to `release`.
+    """A directory that this process locks, from construction to `release`.
 
-    The kernel holds the lock, and releases it when the process ends in any way. The process id in the file is for
-    users.
+    The kernel holds the lock, and releases it whenever the process exits. The PID in the file is for users.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,7 +42,7 @@ class DataDirectory:
             raise DataDirectoryError(f"cannot lock data directory {self.path}: {error.strerror}") from error
 
     def create(self, name: str) -> Path:
-        """Create a file in the directory if it is missing, readable by its user only; return its path.
+        """Create a file in the directory if it is missing, with access for its user only; return its path.
 
         Raises `DataDirectoryError`.
         """
@@ -62,7 +61,7 @@ class DataDirectory:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or a directory's list of entries, is on disk."""
+    """Wait until a file's content, or a directory's list of entries, is on disk. Raises OSError."""
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

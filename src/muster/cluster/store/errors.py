@@ -4,7 +4,10 @@ from muster.api.status import ApiError, Status
 
 
 class Compacted(Exception):  # noqa: N818 - the word of the field
-    """Raised if some changes after `since` are no longer kept: list again and watch from there."""
+    """A loss of changes after revision `since`, which the store no longer keeps. The client lists again.
+
+    oldest: the revision from which a watch is possible.
+    """
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"changes after revision {since} are no longer kept, only those after {oldest}")
@@ -13,19 +16,19 @@ class Compacted(Exception):  # noqa: N818 - the word of the field
 
 
 class Closed(Exception):  # noqa: N818 - the word of the field
-    """Raised when the watch or its store was closed."""
+    """The end of a watch, because the watch or its store was closed."""
 
 
 class DataDirectoryError(Exception):
-    """A data directory cannot be used; one line says which, why and what to do."""
+    """A data directory that cannot be used. One line says which directory, why, and what to do."""
 
 
 class WriteRefused(ApiError):  # noqa: N818
-    """A write was not made; no part of it is in the store."""
+    """A write that was not made, not even in part."""
 
 
 class StoreClosed(WriteRefused):
-    """503: the store is not open yet, or not any more."""
+    """503: a write to a store that is not open yet, or already closed."""
 
     def __init__(self) -> None:
         message = "the server is starting or stopping: the write was not made"
@@ -33,7 +36,7 @@ class StoreClosed(WriteRefused):
 
 
 class StorageFull(WriteRefused):
-    """507: the disk is full. Reads continue, and so do writes once there is room again."""
+    """507: a write on a full disk. Reads continue, and writes succeed again when the disk has room."""
 
     def __init__(self, where: str) -> None:
         message = f"no space left for {where}: the write was not made; free some disk space and try again"
@@ -41,7 +44,7 @@ class StorageFull(WriteRefused):
 
 
 class StorageFailed(WriteRefused):
-    """503: the disk failed. The store accepts no more writes in this process: the server must be restarted."""
+    """503: a write after a failure of the disk. The store accepts no more writes until the server restarts."""
 
     def __init__(self, where: str, cause: str) -> None:
         message = f"cannot write to {where}: {cause}; the server takes no more writes until it is restarted"

@@ -1,4 +1,4 @@
-"""Keep the table of ended runs, one row for each, in a file of its own beside the store.
+"""Keep the table of finished runs of jobs, one row for each, in a separate file next to the store.
 
 Nothing else depends on the table, so it is not in the store: a long history slows neither start nor writes. A damaged
 history does not stop the cluster; its file is renamed. A row's body describes the run; other columns are for queries.
@@ -33,15 +33,19 @@ _TABLE = """CREATE TABLE runs (
 )"""
 # Contains all queried columns, so that rows that do not match are not read.
 _INDEX = "CREATE INDEX by_end ON runs (ended, uid, namespace, owner, queue, state, submitted, name)"
-_KNOWN_AT_ONCE = 1_000  # of SQLite's 32,766 values per statement
+_KNOWN_AT_ONCE = 1_000  # values per statement; SQLite allows 32,766
 
 
 class HistoryError(Exception):
-    """The history cannot be read or written; one line says why."""
+    """A history that cannot be read or written. The message is one line."""
 
 
 class Row(NamedTuple):
-    """One finished run of a job, as a row of the history. `body`: the run as JSON."""
+    """One finished run of a job, as a row of the history.
+
+    submitted, ended: seconds since 1970.
+    body: the run as JSON.
+    """
 
     uid: str
     namespace: str
@@ -55,11 +59,12 @@ class Row(NamedTuple):
 
 
 class HistoryQuery(Struct, frozen=True):
-    """A query for runs, the newest end first. Empty fields match any run.
+    """A query for runs, sorted by their end, newest first. Empty fields match any run.
 
-    names: shell patterns, any of which has to match.
-    since, until: the run ended at or after the first and was submitted before the second; seconds since 1970.
-    after: the position from which a truncated answer continues.
+    names: shell patterns, one of which must match the job's name.
+    since, until: select the runs that finished at or after `since` and were submitted before `until`; seconds since
+    1970.
+    after: the position from which a truncated answer continues; None for the start.
     """
 
     namespace: str = ""
@@ -74,7 +79,10 @@ class HistoryQuery(Struct, frozen=True):
 
 
 class FoundRuns(Struct, frozen=True):
-    """The bodies of runs. `more` is the position from which the answer continues; None if it is complete."""
+    """The bodies of the runs that match a query.
+
+    more: the position from which the answer continues; None if it is complete.
+    """
 
     bodies: tuple[bytes, ...]
     more: tuple[int, str] | None
@@ -84,7 +92,7 @@ class HistoryFile:
     """The file of the history, for use by one thread. All methods raise `HistoryError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. An unusable file is renamed, and `aside` says so."""
+        """Open the file, or create it. If it is unusable, rename it, and set `aside` to a sentence about that."""
         self._path = path
         self._count: int | None = None  # the number of rows, once needed; no other writer changes it
         try:
@@ -97,7 +105,8 @@ class HistoryFile:
     def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
         """Write these rows, replacing older rows of the same runs. Raises `HistoryError`.
 
-        Delete runs that ended before `oldest`, and the oldest ones beyond `most`.
+        oldest: delete runs that finished before this time, in seconds since 1970.
+        most: delete the oldest runs above this number.
         """
         values = [(*row[:-1], crc32(row.body), row.body) for row in rows]
         uids = {row.uid for row in rows}
@@ -120,7 +129,7 @@ class HistoryFile:
         return self._count
 
     def find_known(self, uids: Iterable[str]) -> set[str]:
-        """Return which of these runs are in the history. Raises `HistoryError`."""
+        """Return which of these runs the history contains. Raises `HistoryError`."""
         try:
             return self._find_known(uids)
         except sqlite3.Error as error:
@@ -136,7 +145,7 @@ class HistoryFile:
         return known_uids
 
     def ask(self, question: HistoryQuery) -> FoundRuns:
-        """Return the runs that match a query. Damaged rows are left out. Raises `HistoryError`."""
+        """Return the runs that match a query, without damaged rows. Raises `HistoryError`."""
         where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
@@ -148,7 +157,7 @@ class HistoryFile:
         return FoundRuns(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
 
     def content(self) -> bytes:
-        """Return a copy of the whole history file. Raises `HistoryError`."""
+        """Return the content of the whole history file, for a backup. Raises `HistoryError`."""
         try:
             return self._connection.serialize()
         except (sqlite3.Error, MemoryError) as error:

@@ -1,7 +1,7 @@
-"""Define the interface below the store: a journal keeps committed changes beyond the life of the process.
+"""Define the interface below the store: a journal keeps committed changes after the process has exited.
 
 The store decides and orders writes, and serves reads from memory. A journal only makes batches of records permanent and
-returns them at the next start. Appends come one at a time; a compaction may run between them.
+returns them at the next start. Only one append runs at a time; a compaction may run between two appends.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class JournalRecord(NamedTuple):
 
 
 class History(NamedTuple):
-    """The contents of a journal: for each object its state at `compacted`, and every change since."""
+    """The contents of a journal: the state of each object at revision `compacted`, and every change since."""
 
     records: Iterable[JournalRecord]  # in the order of revisions
     compacted: int  # some changes up to this revision are no longer kept
@@ -31,7 +31,7 @@ class History(NamedTuple):
 class Journal(Protocol):
     """Permanent storage for records.
 
-    Errors of `append` are `WriteRefused`: after any of them no record of the batch is stored.
+    Errors of `append` are `WriteRefused`. After such an error no record of the batch is stored.
     """
 
     durable: bool  # whether an appended record survives the process
@@ -41,7 +41,7 @@ class Journal(Protocol):
         ...
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Store all of the records, or none. Return once they are permanent."""
+        """Store all of the records, or none. Return after they are permanent."""
         ...
 
     async def compact(self, revision: int) -> None:
@@ -49,20 +49,23 @@ class Journal(Protocol):
         ...
 
     async def reserve(self) -> None:
-        """Preallocate disk space, as far as there is any, so that writes still succeed when the disk is full."""
+        """Preallocate free disk space, if there is any, so that writes still succeed when the disk is full."""
         ...
 
     def find_fullness(self) -> WriteRefused | None:
-        """Return why new objects should not be stored, though changes and deletions are; None if they should."""
+        """Return why new objects should not be stored, although changes and deletions should; None if they should.
+
+        The reason is a disk that is almost full.
+        """
         ...
 
     async def close(self) -> None:
-        """Release all resources; no method may be called afterwards."""
+        """Release all resources. No method may be called afterwards."""
         ...
 
 
 class MemoryJournal:
-    """A journal that stores nothing: for tests and for clusters that live as long as their process."""
+    """A journal that stores nothing, for tests and for clusters that live only as long as their process."""
 
     durable = False
 
@@ -71,18 +74,18 @@ class MemoryJournal:
         return History(records=(), compacted=0)
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Accept the records."""
+        """Accept the records without storing them."""
         del records
 
     async def compact(self, revision: int) -> None:
-        """Do nothing: there is nothing to forget."""
+        """Do nothing, because nothing is stored."""
 
     async def reserve(self) -> None:
         """Do nothing: memory needs no reserve."""
 
     def find_fullness(self) -> WriteRefused | None:
-        """Return None: there is no disk."""
+        """Return None, because there is no disk."""
         return None
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing, because there are no resources."""

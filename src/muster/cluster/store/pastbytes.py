@@ -1,4 +1,4 @@
-"""Count the bytes that only the history keeps, so that the history can be limited by its size."""
+"""Count the bytes that only the history of changes keeps, so that its size can be limited."""
 
 import asyncio
 from collections import deque
@@ -9,28 +9,29 @@ STEP_BYTES = 1 << 20  # the limits hold to within this much
 
 
 def count_past_bytes(change: Change) -> int:
-    """Count the bytes of bodies that only the history keeps: what a change replaced, and the last state of an object.
+    """Count the bytes of bodies that only the history keeps because of a change.
 
-    All other bodies are those of present objects, or are counted by the change that replaced them.
+    They are the replaced body, and a deleted object's last body. All other bodies belong to current objects, or are
+    counted by the change that replaced them.
     """
     replaced = change.previous.size if change.previous is not None else 0
     return replaced + (change.entry.size if change.type == "DELETED" else 0)
 
 
 class PastBytes:
-    """The count of past bytes in all changes that a store keeps. Past bytes are those that only the history needs."""
+    """The number of bytes in the store's changes that only the history of changes keeps (past bytes)."""
 
     def __init__(self, most: int) -> None:
-        """Make an empty count. most: how many bytes set `exceeded`."""
+        """Make an empty count. most: the number of bytes above which `exceeded` is set."""
         self.exceeded = asyncio.Event()
         self._most = most
-        self._total = 0  # of all changes ever added
+        self._total = 0  # the size of all changes ever added
         self._forgotten = 0  # the part of the total that is no longer kept
         self._marks: deque[tuple[int, int]] = deque()  # a revision, and the total up to and with it
 
     @property
     def kept_bytes(self) -> int:
-        """The bytes in the kept changes that only the history needs; at most `STEP_BYTES` too many."""
+        """The past bytes in the kept changes; at most `STEP_BYTES` too many."""
         return self._total - self._forgotten
 
     def add(self, change: Change) -> None:
@@ -42,7 +43,7 @@ class PastBytes:
                 self.exceeded.set()
 
     def free_room(self) -> None:
-        """Set `exceeded`, because the disk is full, unless a compaction would free next to nothing."""
+        """Set `exceeded`, because the disk is full. Do nothing if a compaction would free next to nothing."""
         if self._marks:
             self.exceeded.set()
 
@@ -54,7 +55,11 @@ class PastBytes:
             self.exceeded.clear()
 
     def find_revision(self, limit: int) -> int:
-        """Return the revision whose later changes have at most this many past bytes; 0 if all changes together do."""
+        """Return the oldest revision after which the changes have at most this many past bytes.
+
+        Return 0 if all kept changes together have no more.
+        limit: the number of bytes.
+        """
         if self.kept_bytes <= limit or not self._marks:
             return 0
         within = (revision for revision, total in self._marks if self._total - total <= limit)

@@ -1,6 +1,6 @@
-"""Notice that files which a process has open were removed.
+"""Detect that files which a process has open were removed.
 
-SQLite goes on writing to such files, and what it calls permanent is gone with the process.
+SQLite continues to write to such files, and everything that it writes is lost when the process exits.
 """
 
 import os
@@ -8,10 +8,13 @@ from pathlib import Path
 
 
 class Presence:
-    """A watch on files that exist at first: it tells whether one was removed. A file that was moved still counts."""
+    """A watch on existing files that detects whether one was removed.
+
+    A file that was moved does not count as removed.
+    """
 
     def __init__(self, *paths: Path) -> None:
-        """Start to watch these files, which must exist. Raises `OSError`."""
+        """Start to watch these files. Raises `OSError` if one does not exist."""
         self._files: dict[Path, int] = {}
         try:
             for path in paths:

@@ -1,7 +1,7 @@
 """Define the tables on disk, their version, and the upgrade from each version to the next.
 
-`log` has one row per change. A row names the row that it replaced. So the current state, the history and the rows that
-may be deleted all follow from this one table, and a write is one row appended at the end. `meta` has the revision up to
+`log` has one row per change. A row names the row that it replaced. So this one table contains the current state and the
+history, and shows which rows may be deleted. A write is one row appended at the end. `meta` contains the revision up to
 which history was deleted (`compacted`), and the sum of the checksums of the deleted rows (`removed`); `digest` is the
 checksum of these two.
 """
@@ -14,7 +14,7 @@ from muster.cluster.store.integrity import checksum
 
 
 class ForeignDatabaseError(DataDirectoryError):
-    """A database has tables of another program."""
+    """A database with tables of another program."""
 
 
 Step = Callable[[sqlite3.Connection], None]
@@ -36,7 +36,7 @@ COLUMNS = "revision, resource, namespace, name, deleted, previous, digest, body"
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Upgrade to version 2: rows have checksums, and so has `meta`."""
+    """Upgrade the tables to version 2, which adds checksums to the rows and to `meta`."""
     connection.create_function("digest_of", 7, checksum.of_row, deterministic=True)
     connection.execute("ALTER TABLE log RENAME TO log_1")
     connection.execute(TABLES["log"])
@@ -47,7 +47,7 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
     set_meta(connection, compacted, 0)
 
 
-# UPGRADES[i] brings version i + 1 to version i + 2, within a transaction. A step is never changed once released.
+# UPGRADES[i] changes version i + 1 into version i + 2, within a transaction. A released step is never changed.
 UPGRADES: Sequence[Step] = (_add_checksums,)
 CURRENT = len(UPGRADES) + 1
 
@@ -61,6 +61,7 @@ def prepare(
 ) -> None:
     """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`.
 
+    where: the path, for errors.
     finish: the last step before the new version takes effect.
     """
     current = len(upgrades) + 1
@@ -93,7 +94,8 @@ def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> No
 def version_of(connection: sqlite3.Connection, where: str, current: int = CURRENT) -> int:
     """Return the version of the tables, 0 if there are none.
 
-    Raises `DataDirectoryError` if the tables are of another program or a newer release.
+    where: the path, for errors.
+    Raises `DataDirectoryError` if the tables belong to another program or a newer release.
     """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:

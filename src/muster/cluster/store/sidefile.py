@@ -1,4 +1,4 @@
-"""Open the SQLite files beside the store on which nothing depends. An unusable file is renamed and replaced.
+"""Open the SQLite files next to the store on which nothing depends. An unusable file is renamed and replaced.
 
 A table in such a file slows neither start nor writes of the store, and its damage does not stop the cluster.
 """
@@ -13,11 +13,11 @@ _STAMP = "%Y-%m-%dT%H%M%S"
 
 
 class SideFileError(Exception):
-    """A file beside the store cannot be used; one line says why."""
+    """A file next to the store that cannot be used. The message is one line."""
 
 
 class _UnknownVersionError(Exception):
-    """The file is from another release."""
+    """A file from another release."""
 
 
 def open_or_set_aside(
@@ -50,7 +50,7 @@ def open_or_set_aside(
 
 
 def describe_error(error: sqlite3.Error, path: Path) -> str:
-    """Return SQLite's words for an error of a file, and where to free space if the disk is full."""
+    """Return SQLite's message for an error of a file. If the disk is full, add where to free space."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return f"{error}; free some space there (df -h {path.parent})"
     return str(error)

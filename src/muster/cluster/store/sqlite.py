@@ -1,4 +1,4 @@
-"""Keep a journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
+"""Keep a journal on disk, in a `Database` with a thread of its own, so that the event loop never waits for the disk."""
 
 import sys
 from collections.abc import Sequence
@@ -20,12 +20,15 @@ SWITCH_SECONDS = 0.00001
 
 
 class SqliteJournal:
-    """A journal in `directory`, which it locks from `open` to `close`."""
+    """A journal in a directory, which it locks from `open` to `close`."""
 
     durable = True
 
     def __init__(self, directory: Path, *, is_used: bool = False) -> None:
-        """Make the journal. is_used: the directory is known to have held objects, so a missing database was lost."""
+        """Make the journal.
+
+        is_used: whether the directory is known to have contained objects, so that a missing database is an error.
+        """
         self._path = directory
         self._is_used = is_used
         self._directory: DataDirectory
@@ -46,7 +49,7 @@ class SqliteJournal:
         return contents.history
 
     async def _read_contents(self) -> Contents:
-        """Return the contents of the files, created or upgraded first. Damaged files are not opened for writing.
+        """Return the contents of the files. Create or upgrade the files first. Never open damaged files for writing.
 
         Raises `DataDirectoryError`.
         """
@@ -61,13 +64,13 @@ class SqliteJournal:
         return contents
 
     async def append(self, records: Sequence[JournalRecord]) -> None:
-        """Store all of the records, or none. Return once they are on disk."""
+        """Store all of the records, or none. Return after they are on disk."""
         if await self._thread.do(lambda: self._database.append(records)):
             # Do not wait for the checkpoint: these records are permanent already, and the next ones queue behind it.
             self._thread.do(self._database.checkpoint)
 
     async def compact(self, revision: int) -> None:
-        """Delete the states that were replaced at or before `revision`, in steps that let commits run in between."""
+        """Delete the states that were replaced at or before `revision`, in steps between which commits can run."""
         while await self._thread.do(lambda: self._database.compact(revision)):
             pass
         while await self._thread.do(self._database.vacuum):
@@ -78,7 +81,10 @@ class SqliteJournal:
         await self._thread.do(self._database.reserve)
 
     def find_fullness(self) -> WriteRefused | None:
-        """Return why new objects should not be stored; None if they should."""
+        """Return why new objects should not be stored; None if they should.
+
+        The reason is a disk that is almost full.
+        """
         if self._database.full is not None:
             self._database.look_at_disk()  # there may be room again; meanwhile nothing that is written would tell
         return self._database.full

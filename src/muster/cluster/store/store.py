@@ -1,15 +1,15 @@
 """Run the store: all objects in memory, and every change on disk before any client sees it.
 
-A write is decided and numbered at once, on the event loop, against the newest state (`latest`, which includes writes
-that are not yet on disk). One journal commits it in a batch with its neighbours, one batch at a time. Only then do
-readers (`get`, `list`), watches and the writer see it. If a batch fails, it and all later writes are rolled back,
-because they were decided on a state that was never committed.
+A write is decided and gets its revision at once, on the event loop, against the newest state (`latest`, which includes
+writes that are not yet on disk). The journal commits it in a batch with other queued writes, one batch at a time. Only
+then do readers (`get`, `list`), watches and the writer see it. If a batch fails, it and all later writes are rolled
+back, because they were decided on a state that was never committed.
 
-A commit costs as much as the work on a request. So while other writes come, a write that is not urgent waits a moment
-for their next commit, and a commit lets the tasks write that are about to.
+A commit costs as much as the work on a request. So while other writes arrive, a write that is not urgent waits a moment
+for their next commit. A commit also waits briefly for tasks that are about to write.
 
-Invariants: revisions strictly increase, over restarts too, and are never reused; readers always see the state after a
-whole number of batches; `_pending` has the newest uncommitted change of each object that has one.
+Invariants: revisions strictly increase, even over restarts, and are never reused; readers always see the state after a
+whole number of batches; `_pending` contains the newest uncommitted change of each object that has one.
 """
 
 import asyncio
@@ -33,15 +33,17 @@ from muster.runtime.process.garbage import collector_paused
 
 BATCH = 1_000  # writes per commit: as many as the loop can publish in a few milliseconds
 BATCH_BYTES = 16 << 20  # the same limit in bytes, for big objects
-# A write that may wait does so for at most this long, and only if one that may not has come within this time.
+# A write that may wait does so for at most this long, and only if an urgent write has arrived within this time.
 WAIT_SECONDS = 0.005
-# If a commit and the one before it have at least `MANY` writes together, the commit begins `TURNS` turns later.
-# A client that learns of its write makes the next one within these turns, and so do controllers that follow it.
+# If a commit and the previous one have at least `MANY` writes in total, the commit starts `TURNS` loop iterations
+# later.
+# A client that is notified of its write makes the next one within these iterations, and so do controllers that follow
+# it.
 MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
 _PACKED_AT_ONCE = 50  # objects that are packed before other tasks run: a millisecond
-PAST_BYTES = 256 << 20  # of all resources together, on disk and in memory: more of them make `past.exceeded`
+PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is true
 
 
 class _Collection:
@@ -65,7 +67,7 @@ Written = asyncio.Future[list[Entry]]
 
 
 class Store:
-    """The objects by key, each with a revision. Used from one event loop, between `open` and `close`."""
+    """The objects by key, each with a revision. One event loop uses the store, between `open` and `close`."""
 
     def __init__(
         self,
@@ -77,12 +79,14 @@ class Store:
     ) -> None:
         """Make a store.
 
-        history: how many changes per resource are kept. on_failure: called once if the disk fails for good.
+        header_of: returns the header for an object's body.
+        history: how many changes per resource are kept.
+        on_failure: called once if the disk fails permanently.
         """
-        self.revision = 0  # of the newest commit
+        self.revision = 0  # the revision of the newest commit
         self.oldest = 0  # watches from earlier revisions get `Compacted`
         self.durable = journal.durable
-        self.past = PastBytes(PAST_BYTES)  # of the changes after `oldest`
+        self.past = PastBytes(PAST_BYTES)  # the size of the changes after `oldest`
         self._journal = journal
         self._header_of = header_of
         self._history = history
@@ -117,7 +121,7 @@ class Store:
 
     @property
     def trouble(self) -> str:
-        """Why the store refused the last writes, or refuses new objects; "" if it refuses nothing."""
+        """Why the store refused the last writes, or refuses new objects; "" if it refuses neither."""
         refusal = self._last_refusal or self._journal.find_fullness()
         return refusal.status.message if refusal is not None else ""
 
@@ -127,7 +131,7 @@ class Store:
         return self._journal.find_fullness() is not None
 
     async def close(self) -> None:
-        """Commit what is pending, end all watches and close the journal."""
+        """Commit pending writes, close all watches and close the journal."""
         if not self._open:
             return
         self._open, self._refusal = False, StoreClosed()
@@ -150,11 +154,11 @@ class Store:
     # -- reading
 
     def get(self, key: Key) -> Entry | None:
-        """Return the object as committed; None if there is none."""
+        """Return the committed state of an object; None if it does not exist."""
         return self._committed.get(key)
 
     def latest(self, key: Key) -> Entry | None:
-        """Return the object as of the newest write, committed or not; None if there is none.
+        """Return the newest state of an object, committed or not; None if it does not exist.
 
         New writes are decided on this state.
         """
@@ -164,16 +168,16 @@ class Store:
         return None if change.type == "DELETED" else change.entry
 
     def list(self, resource: str, namespace: str = "") -> Snapshot:
-        """Return the objects as committed, of one namespace or of all."""
+        """Return the committed objects of a resource, in one namespace or in all ("")."""
         collection = self._collections.get(resource)
         return Snapshot(self.revision, collection.entries.of(resource, namespace) if collection else ())
 
     def everything(self) -> Snapshot:
-        """Return all objects as committed, in no order."""
+        """Return all committed objects of all resources, unsorted."""
         return Snapshot(self.revision, tuple(self._committed.values()))
 
     def latest_list(self, resource: str, namespace: str = "") -> Snapshot:
-        """Return the objects as of the newest write, committed or not."""
+        """Return the newest state of a resource's objects, committed or not, in one namespace or in all ("")."""
         committed = self.list(resource, namespace).entries
         pending = {
             change.entry.key: None if change.type == "DELETED" else change.entry
@@ -185,7 +189,7 @@ class Store:
         return Snapshot(self._last_assigned, tuple(entry for key in sorted(newest) if (entry := newest[key])))
 
     def pending(self, resource: str, namespace: str = "") -> _Changes:
-        """Return the newest uncommitted change of each object that has one."""
+        """Return the newest uncommitted change of each object that has one, in one namespace or in all ("")."""
         return [
             change
             for key, change in self._pending.items()
@@ -193,29 +197,31 @@ class Store:
         ]
 
     def changes_of(self, resource: str) -> int:
-        """Return how many changes of a resource were committed since the start: a key for caches."""
+        """Return how many changes of a resource were committed since the start, as a version number for caches."""
         collection = self._collections.get(resource)
         return collection.changes.end if collection else 0
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Watch:
-        """Follow the changes after a revision, of one namespace or of all. Raises `Compacted`."""
+        """Return a watch on the changes after a revision, in one namespace or in all (""). Raises `Compacted`."""
         return Watch(self._find_collection(resource).changes, since, namespace, lambda: self.revision)
 
     def listen(self, resource: str, listener: Callable[[Change], None]) -> None:
-        """Register a listener for every committed change of a resource, called before its writer or a watch sees it.
+        """Register a listener for every committed change of a resource.
 
-        The listener must be quick and must not fail.
+        It is called before the change's writer or a watch sees the change. It must be quick and must not raise an
+        error.
         """
         self._listeners[resource].append(listener)
 
     # -- writing
 
     def write(self, *writes: Put | Delete, may_wait: bool = False) -> Written:
-        """Make the writes, all or none. They are numbered now, in order; the future is done once they are durable.
+        """Make all of the writes, or none.
 
-        The result of the future is the new entries (for a deletion, the last state); its error is `WriteRefused`. A
-        `Delete` needs a key that `latest` knows.
-        may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for the commit of others.
+        They get their revisions now, in order; the future is done once they are durable. The result of the future is
+        the new entries (for a deletion, the last state); its error is `WriteRefused`. The key of a `Delete` must exist
+        in `latest`.
+        may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for a commit with other writes.
         """
         loop = asyncio.get_running_loop()
         durable: Written = loop.create_future()
@@ -239,16 +245,16 @@ class Store:
         return durable
 
     def _refuse_creations(self, writes: Sequence[Put | Delete]) -> WriteRefused | None:
-        """Return why the disk has no room for a new object among the writes; None if none is new, or there is room.
+        """Return why the disk has no room for a new object among the writes; None if none is new, or the disk has room.
 
-        So the room that the journal has reserved is left for the writes that end jobs and delete objects.
+        So the room that the journal has reserved is left for the writes that finish jobs and delete objects.
         """
         if (full := self._journal.find_fullness()) is None:
             return None
         return full if any(self.latest(write.key) is None for write in writes) else None
 
     async def wait_until_durable(self, key: Key) -> None:
-        """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is rolled back."""
+        """Wait until the newest write of an object is durable. Raises `WriteRefused` if that write is rolled back."""
         if key in self._pending:
             durable: Written = asyncio.get_running_loop().create_future()
             self._queue.append(_Write([], durable))  # an empty write, queued behind the object's write
@@ -268,7 +274,7 @@ class Store:
         return Change("DELETED", entry, previous)
 
     def _wait(self) -> None:
-        """Commit the queued writes after a moment, unless a commit comes before that."""
+        """Commit the queued writes after `WAIT_SECONDS`, unless another commit includes them before."""
         if self._queue and self._committer is None and self._waiting is None:
             self._waiting = asyncio.get_running_loop().call_later(WAIT_SECONDS, self._hasten)
 
@@ -279,7 +285,7 @@ class Store:
             self._waiting = None
         self._is_due = bool(self._queue)
         if self._is_due and self._committer is None:
-            # The committer first runs after all tasks that are ready now, so their writes go into the same batch.
+            # The committer first runs after all tasks that are ready now, so that their writes are in the same batch.
             self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
 
     async def _commit(self) -> None:
@@ -309,7 +315,7 @@ class Store:
         self._wait()
 
     async def _let_others_write(self, before: int) -> None:
-        """Let tasks that are ready make their writes first, if many writes come.
+        """Let ready tasks add their writes to the next commit, if many writes arrive.
 
         before: how many writes the last commit had.
         """
@@ -410,9 +416,9 @@ class Store:
     # -- upkeep
 
     async def compact(self, keep_after_revision: int) -> None:
-        """Delete the changes up to a revision; objects stay. Watches from earlier revisions get `Compacted`.
+        """Delete the changes up to a revision; the objects stay. Watches from earlier revisions get `Compacted`.
 
-        It runs in steps between the commits. Raises `WriteRefused` if the disk is full.
+        The deletion runs in steps between commits. Raises `WriteRefused` if the disk is full.
         """
         revision = min(keep_after_revision, self.revision)
         if revision <= self.oldest:
@@ -425,7 +431,10 @@ class Store:
             await self._journal.compact(revision)
 
     async def pack(self) -> None:
-        """Keep the bodies of all objects in less memory, as those of a running store are kept after a while."""
+        """Pack the bodies of all objects, so that they use less memory.
+
+        A running store packs each object after a while.
+        """
         entries = self.everything().entries
         for first in range(0, len(entries), _PACKED_AT_ONCE):
             for entry in entries[first : first + _PACKED_AT_ONCE]:
@@ -433,13 +442,13 @@ class Store:
             await asyncio.sleep(0)
 
     async def reserve(self) -> None:
-        """Reserve room for writes on a full disk, because the writes that end jobs may free space there."""
+        """Reserve room for writes on a full disk, because the writes that finish jobs may free space there."""
         async with self._upkeep:
             await self._journal.reserve()
 
 
 def _share_labels(header: Header, previous: Entry | None) -> Header:
-    """Return the header with the labels of the version before if they are equal, else with words stored only once."""
+    """Return the header with the previous labels if they are equal, else with shared strings in its labels."""
     if previous is not None and header.labels == previous.header.labels:
         return replace(header, labels=previous.header.labels)  # one copy for the whole history
     return replace(header, labels={intern(name): intern(value) for name, value in header.labels.items()})

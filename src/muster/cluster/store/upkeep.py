@@ -1,4 +1,4 @@
-"""Do the periodic upkeep of a running store."""
+"""Run the periodic upkeep of a running store."""
 
 import logging
 from collections import deque
@@ -25,8 +25,8 @@ async def _do_nothing() -> None:
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _do_nothing) -> NoReturn:
     """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
-    The first round deletes all changes from before the start: by then clients have resumed their watches. A history
-    that grows too large is cut at once; on a full disk, which needs the room, it is deleted whole. Each round first
+    The first round deletes all changes from before the start, because clients have resumed their watches by then. A
+    history that grows too large is shortened at once. On a full disk, the whole history is deleted. Each round first
     allocates spare room for a full disk. `then` is also called at the start, because reading the store leaves garbage.
     """
     marks = deque([store.revision] * KEEP_INTERVALS, maxlen=KEEP_INTERVALS)

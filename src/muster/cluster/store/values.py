@@ -1,7 +1,7 @@
 """Define the values that go into the store and come out: plain, shared by readers and never changed.
 
-Entries, changes and headers refer to nothing that could refer back to them, so the garbage collector does not track
-them: 100,000 of them do not slow the rest of the process.
+Entries, changes and headers do not refer to containers that could refer back to them. So the garbage collector does not
+track them, and 100,000 of them do not slow the rest of the process.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,9 +27,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The part of an object that is read without decoding its body.
 
     uid: unique in time and space.
-    labels: what label selectors match.
-    owners: the UIDs of the objects that own this one.
-    fields: what field selectors match, by path (`spec.nodeName`).
+    labels: the labels that label selectors match.
+    owners: the UIDs of the objects that own this object.
+    fields: the values that field selectors match, by path (`spec.nodeName`).
     deleting: whether the object is being deleted (`metadata.deletionTimestamp` is set).
     """
 
@@ -40,7 +40,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     deleting: bool = False
 
 
-Fragments: TypeAlias = tuple[bytes, ...]  # which a reader joins
+Fragments: TypeAlias = tuple[bytes, ...]  # pieces of a body, which the reader joins
 HeaderOf = Callable[[str, bytes], Header]  # (resource, body) -> header
 
 
@@ -57,7 +57,7 @@ class Entry(msgspec.Struct, gc=False, eq=False):
 
     @property
     def body(self) -> bytes:
-        """The object as JSON, exactly as sent to clients, with metadata.resourceVersion in it."""
+        """The object as JSON, exactly as sent to clients, with its metadata.resourceVersion."""
         body = self._body
         return body if isinstance(body, bytes) else b"".join(body.pieces)
 
@@ -79,23 +79,23 @@ class Entry(msgspec.Struct, gc=False, eq=False):
         return len(body) if isinstance(body, bytes) else body.size
 
     def pack(self, packing: Packing) -> None:
-        """Keep the body in less memory from now on; each read puts it together."""
+        """Keep the body in pieces from now on, to save memory; each read joins them."""
         if isinstance(self._body, bytes):
             self._body = packing.pack(self._body)
 
 
 def watch_line(type_: str, body: bytes) -> Fragments:
-    """Return an object's line for a watch: in one piece, or around the body itself if that is long."""
+    """Return the line of a watch for an object: in one piece, or in three pieces around a long body."""
     head, tail = b'{"type":"%b","object":' % type_.encode(), b"}\n"
     return (head, body, tail) if len(body) > LONG_BYTES else (b"".join((head, body, tail)),)
 
 
 class Change(msgspec.Struct, gc=False, eq=False):
-    """One step in the life of an object. Immutable, except for its cached line."""
+    """One creation, update or deletion of an object. Immutable, except for its cached line."""
 
     type: ChangeType
-    entry: Entry  # of a deletion: the last state, with the revision of the deletion
-    previous: Entry | None  # what it replaced; None if added
+    entry: Entry  # the new state; for a deletion the last state, with the deletion's revision
+    previous: Entry | None  # the state that it replaced; None for a new object
     _line: Fragments | None = None
 
     @property
@@ -105,7 +105,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
     @property
     def line(self) -> Fragments:
-        """The change as one line of a watch, encoded once for all watchers unless it is long."""
+        """The change as one line of a watch, encoded once for all watches unless it is long."""
         line = self._line
         if line is None:
             line = watch_line(self.type, self.entry.body)
@@ -119,14 +119,20 @@ class Change(msgspec.Struct, gc=False, eq=False):
 
 
 class Put(NamedTuple):
-    """A write that creates or replaces an object. `encode` takes the new revision and returns the body with it."""
+    """A write that creates or replaces an object.
+
+    encode: takes the new revision and returns the body with it.
+    """
 
     key: Key
     encode: Callable[[int], bytes]
 
 
 class Delete(NamedTuple):
-    """A write that removes an object. `encode` takes the deletion's revision and returns the last state with it."""
+    """A write that removes an object.
+
+    encode: takes the deletion's revision and returns the last state with it.
+    """
 
     key: Key
     encode: Callable[[int], bytes]
@@ -136,4 +142,4 @@ class Snapshot(NamedTuple):
     """The contents of the store at one revision; later writes do not change it."""
 
     revision: int
-    entries: tuple[Entry, ...]  # of a list, sorted by (namespace, name)
+    entries: tuple[Entry, ...]  # sorted by (namespace, name)

@@ -1,6 +1,6 @@
-"""Run a thread beside the event loop that executes its work in order.
+"""Run a thread next to the event loop that executes its work in order.
 
-An executor does the same, but takes four times as long to pass work and results (measured: 140 us, not 36). That
+An executor does the same, but takes four times as long to pass work and results (measured: 140 us instead of 36). That
 matters because commits are small.
 """
 
@@ -44,7 +44,7 @@ class Worker:
         return future
 
     def stop(self) -> None:
-        """Run the functions that are queued, and end the thread."""
+        """Run the functions that are queued, and stop the thread."""
         self._queue.put(None)
         self._thread.join()
 

@@ -14,7 +14,7 @@ WIDE: Final = 1  # shown only with `-o wide`
 
 
 def make_columns(kind: Kind[Any]) -> Sequence[Column]:
-    """Return the printer columns of a version of a kind; with none, `kubectl get` shows only name and age."""
+    """Return the printer columns of a version of a kind. If there are none, `kubectl get` shows only name and age."""
     if kind.version == OLD_VERSION and kind.resource == kueue.CLUSTER_QUEUE.resource:
         return _cluster_queue(".spec.cohort")
     return [dict(column) for column in _COLUMNS.get(kind.resource, ())]

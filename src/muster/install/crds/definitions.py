@@ -40,16 +40,16 @@ def make_definitions(
     families: the groups of kinds whose definitions are returned.
     """
     selected = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
-    return [_make_definition(versions, conversion) for versions in _by_kind(selected)]
+    return [_make_definition(versions, conversion) for versions in _group_by_kind(selected)]
 
 
 def served_definitions() -> list[Document]:
     """Return the definitions as the embedded server shows them: all versions, which it converts without a webhook."""
     resources = [resource for family in FAMILIES.values() for resource in family]
-    return [_make_definition(versions, None, converts=True) for versions in _by_kind(resources)]
+    return [_make_definition(versions, None, converts=True) for versions in _group_by_kind(resources)]
 
 
-def _by_kind(resources: Iterable[Resource]) -> Iterator[Sequence[Resource]]:
+def _group_by_kind(resources: Iterable[Resource]) -> Iterator[Sequence[Resource]]:
     for _, versions in groupby(sorted(resources, key=_make_name), key=_make_name):
         yield list(versions)
 

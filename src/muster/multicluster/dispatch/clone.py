@@ -20,6 +20,7 @@ def make_clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
     """Return the clone to create. It has no owner, because its job is created later, if at all.
 
     workload: the whole document, so that the clone keeps fields that this manager does not know.
+    origin: the value of the label that marks this manager's objects.
     """
     meta = workload["metadata"]
     labels = {name: value for name, value in meta.get("labels", {}).items() if name != JOB_UID_LABEL}
@@ -69,7 +70,10 @@ def has_changed(workload: Workload, there: Workload) -> bool:
 
 
 def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the priority of its workload; [] if it has it already."""
+    """Return the JSON patch that gives a clone the priority of its workload; [] if it already has that priority.
+
+    here, there: the specs of the workload and of the clone.
+    """
     patch: list[dict[str, Any]] = []
     if here.priority is not None and here.priority != there.priority:
         patch.append({"op": "add", "path": "/spec/priority", "value": here.priority})
@@ -79,7 +83,10 @@ def make_priority_patch(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[st
 
 
 def make_resize_patch(workload: Workload, there: Workload) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a clone the size for which the workload has quota; [] if it has it already."""
+    """Return the JSON patch that gives a clone the size for which the workload has quota; [] if it already has it.
+
+    there: the clone.
+    """
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
         for i, (mine, its) in enumerate(_pair_counts(list_granted_podsets(workload), there.spec.pod_sets))
@@ -94,7 +101,7 @@ def needs_growth(workload: Workload, there: Workload) -> bool:
 
 
 def count_lacking(workload: Workload, there: Workload) -> int:
-    """Return how many pods of an elastic workload have quota in the manager and not yet in the worker."""
+    """Return how many pods of an elastic workload have quota in the manager but not yet in the worker."""
     if not is_elastic(workload.metadata.annotations):
         return 0
     return sum(

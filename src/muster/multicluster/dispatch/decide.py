@@ -1,12 +1,12 @@
 """The state machine of one workload that runs in another cluster (Kueue KEP-693). Pure.
 
 Clones of the workload compete for quota in several clusters; clones have no pods. The first cluster that admits its
-clone becomes the workload's *home*, which is stored with the workload first. Then the other clones are deleted. The job
-is created at home, once no other reachable cluster has a job of the workload that may run.
+clone becomes the workload's *home*, which is first stored with the workload. Then the other clones are deleted. The job
+is created at home, after no other reachable cluster has a job of the workload that may run.
 
-So a job is in at most one cluster. It is created only at home, and a home is given up only when none of the workload's
-objects remain there, or when the cluster has been lost for longer than the settings allow. A job that has ended stays
-where it ran, with its output, as long as the workload exists, because it cannot run again.
+So a job is in at most one cluster. It is created only at home. A home is given up only when none of the workload's
+objects remain there, or when the cluster has been lost for longer than the settings allow. A finished job stays where
+it ran, with its output, as long as the workload exists, because it cannot run again.
 
 The order of the rules is upstream's (`reconcileGroup`), with two differences: the home is stored separately and
 survives an eviction, and jobs in other clusters are deleted before the job is created.
@@ -43,7 +43,8 @@ EVENT = "MultiKueue"
 # If a cluster's engine does not stop a job within this time, the job is deleted.
 STOPPING = timedelta(minutes=5)
 
-# The controller of a job that shows its end finishes the workload. If it has not done so in this time, MultiKueue does.
+# The controller of a job that shows its finish finishes the workload. If it has not done so in this time, MultiKueue
+# does.
 FINISHING = timedelta(seconds=5)
 
 # Within this time after its start, a manager has attempted to connect to each cluster.
@@ -74,13 +75,13 @@ def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> Dis
     if state == CHECK_READY:  # upstream's guard: the check is ready, but the home is unknown
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
     if winner := _choose_home(view):
-        known_at = _known_at(view, settings)
+        known_at = _compute_known_time(view, settings)
         return replace(plan, home=winner) if known_at <= now else replace(plan, wake_at=known_at)
     return _plan_nomination(plan, view, settings, now)
 
 
 def _is_over(workload: Workload) -> bool:
-    """Return whether the workload must not run anywhere now."""
+    """Return whether the workload must not run anywhere now: it is finished, deleted, or has no quota."""
     status = workload.status
     return (
         workload.metadata.deletion_timestamp is not None
@@ -90,13 +91,13 @@ def _is_over(workload: Workload) -> bool:
 
 
 def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Plan for a workload that must not run now: remove it from all clusters except the one where it has ended.
+    """Plan for a workload that must not run now: remove it from all clusters except the one where it has finished.
 
-    Lost clusters are cleaned up once they are back.
+    Lost clusters are cleaned up when they are connected again.
     """
     end_cluster, home = _find_end_cluster(view), _find_home(view)
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not end_cluster))
-    if end_cluster is not None and plan.status.cluster_name is None:  # it ended before that was written
+    if end_cluster is not None and plan.status.cluster_name is None:  # the job ended before its cluster was written
         return _name_home(plan, end_cluster)
     if home is None:
         return plan
@@ -105,21 +106,21 @@ def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchS
             return replace(plan, home="")
         # remove everything else in that cluster
         return replace(plan, mirror=home.cluster) if home is end_cluster else plan
-    given_up_at = _given_up_at(home, home.lost_since, settings)
+    given_up_at = _compute_give_up_time(home, home.lost_since, settings)
     return replace(plan, home="") if given_up_at <= now else replace(plan, wake_at=given_up_at)
 
 
-def _given_up_at(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
+def _compute_give_up_time(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
     """Return when to give up a home whose cluster is lost: after the timeout, and a first attempt to connect."""
     given_up_at = lost_since + settings.lost_timeout
     return given_up_at if home.is_tried else max(given_up_at, settings.began + TRYING)
 
 
-def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
+def _compute_known_time(view: DispatchView, settings: DispatchSettings) -> datetime:
     """Return the time before which the manager must not choose a home, because the workload may run elsewhere.
 
-    A workload that is older than this manager's start may run in a cluster that is not connected yet, even if no home
-    is stored, because the manager's store may have been restored from a backup.
+    A workload that is older than this manager's start may run in a cluster that is not connected yet. That is possible
+    even if no home is stored, because the manager's store may have been restored from a backup.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began
@@ -130,21 +131,21 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
 def is_clear(workload: Workload, remote: Remote) -> bool:
     """Return whether no pod of a workload can run in a cluster any more.
 
-    Either the cluster has none of its objects, or the workload has ended both there and in the manager.
+    Either the cluster has none of its objects, or the workload has finished both there and in the manager.
     """
     return remote.is_empty or has_ended_for_good(workload, remote)
 
 
 def has_ended_for_good(workload: Workload, remote: Remote) -> bool:
-    """Return whether the workload has ended in the manager and in the cluster, with all its pods.
+    """Return whether the workload has finished in the manager and in the cluster, with all its pods.
 
-    Such an end is final, so that a cache shows it as well as the cluster's server.
+    That is final, so the cache need not be checked against the cluster's server.
     """
     return _is_finished(workload) and remote.is_over
 
 
 def _find_end_cluster(view: DispatchView) -> Remote | None:
-    """Return the cluster in which the workload ended; None if it has not ended, or is being deleted."""
+    """Return the cluster in which the workload finished; None if it has not finished, or is being deleted."""
     if not _is_finished(view.workload):
         return None
     name = view.home or view.workload.status.cluster_name
@@ -153,7 +154,7 @@ def _find_end_cluster(view: DispatchView) -> Remote | None:
 
 
 def _is_finished(workload: Workload) -> bool:
-    """Return whether the workload has ended and is not being deleted."""
+    """Return whether the workload has finished and is not being deleted."""
     return is_true(workload.status.conditions, FINISHED) and workload.metadata.deletion_timestamp is None
 
 
@@ -163,7 +164,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
     assert home is not None
     plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not home))
     if home.lost_since is not None:
-        given_up_at = _given_up_at(home, home.lost_since, settings)
+        given_up_at = _compute_give_up_time(home, home.lost_since, settings)
         return replace(plan, wake_at=given_up_at) if now < given_up_at else _plan_after_home_lost(plan, view, now)
     if is_true(view.workload.status.conditions, EVICTED):
         return _plan_stop(plan, view, home, now)
@@ -185,7 +186,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
 
 
 def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
-    """Plan to give the clone the workload's size and priority, and to release the quota of pods that it refused."""
+    """Plan to give the clone the workload's size and priority. If the home refused more pods, give up their quota."""
     if refusal_of(workload) is not None and needs_growth(workload, clone):
         both = zip(workload.spec.pod_sets, clone.spec.pod_sets, strict=True)
         return replace(plan, status=limit_granted_pods(plan.status, {mine.name: its.count for mine, its in both}))
@@ -195,7 +196,7 @@ def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone:
 def _plan_after_clone_finished(
     plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime
 ) -> DispatchPlan:
-    """Plan for a finished clone at home: finish the workload, or start it again if its own job did not end."""
+    """Plan for a finished clone at home: finish the workload, or restart it if its own job did not finish."""
     if finished.reason == OUT_OF_SYNC:
         return _plan_out_of_sync(plan, view, home, finished, now)
     if _is_strange(home, view.workload):  # another job may have ended
@@ -217,7 +218,10 @@ def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: dat
 
 
 def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
-    """Add `clusterName` to a plan's status; a home that was not nominated is nominated first, as the API requires."""
+    """Return the plan with `clusterName` in its status.
+
+    A home that was not nominated is nominated first, as the API requires.
+    """
     status = plan.status
     if status.cluster_name is None and home.cluster not in status.nominated_cluster_names:
         # An earlier manager nominated it, and its store is lost: the API requires this order.
@@ -226,7 +230,7 @@ def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
 
 
 def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Plan to give up a lost home, so that the workload starts again in another cluster."""
+    """Plan to give up a lost home, so that the workload restarts in another cluster."""
     if _find_check_state(view) in (CHECK_PENDING, ""):  # also after an eviction, which resets all checks
         return replace(plan, home="")
     return _set_check(plan, view, CHECK_RETRY, LOST, now)
@@ -235,7 +239,7 @@ def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime)
 def _plan_after_clone_gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
     """Plan for a clone at home that was deleted or cannot have a job.
 
-    Remove the workload's other objects in that cluster, and start the workload again.
+    Remove the workload's other objects in that cluster, and restart the workload.
     """
     if _find_check_state(view) == CHECK_READY:
         return _set_check(plan, view, CHECK_RETRY, GONE, now)
@@ -259,12 +263,12 @@ def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Re
             f'Previously: "{CHECK_READY}"'
         )
         return _set_check(plan, view, CHECK_RETRY, message, now)
-    # Remove the clone, too, because a job whose creation is still under way can never start without it.
+    # Remove the clone, too, because a job that is just being created can never start without it.
     return replace(plan, remove=(*plan.remove, home.cluster))
 
 
 def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
-    """Plan for a job that has ended at home: finish the workload once the manager's job shows the end.
+    """Plan for a job that has finished at home: finish the workload after the manager's job shows this.
 
     An evicted workload is finished at once.
     """
@@ -281,7 +285,7 @@ def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Co
 def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
     """Plan for a workload that is evicted in the manager: stop its job at home, and remove its objects there.
 
-    The workload keeps its quota in the manager until they are gone.
+    The workload keeps its quota in the manager until these objects are deleted.
     """
     if home.is_empty:
         return replace(plan, home="")
@@ -307,7 +311,7 @@ def _was_told_to_stop(clone: Workload) -> bool:
 
 
 def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Plan to nominate clusters, create or update the clones there, and remove clones elsewhere."""
+    """Plan to nominate clusters, to create or update the clones there, and to remove clones elsewhere."""
     others = (check for check in plan.status.admission_checks if check.name != view.check)
     if any(check.state != CHECK_READY for check in others):
         return plan
@@ -337,14 +341,14 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
 
 
 def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Plan to show in the check's message the clusters where a foreign object has the job's name."""
+    """Plan to name in the check's message the clusters where a foreign object has the job's name."""
     sentence = describe_barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
     message = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
     return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or find_barred(message) else plan
 
 
 def _choose_home(view: DispatchView) -> str:
-    """Return the cluster that becomes the home; "" if none has admitted the workload.
+    """Return the cluster that becomes the home; "" if no cluster has admitted the workload.
 
     A cluster where the job already runs comes first (a manager may have lost its store), then the first that admitted
     it. Times have whole seconds. Among equal times upstream takes any cluster; Muster draws lots, so that jobs spread.
@@ -369,7 +373,7 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Return whether a clone must be deleted: it is another workload's, outdated, or can get no quota again."""
+    """Return whether a clone must be deleted: it is another workload's, is outdated, or can never get quota again."""
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload
@@ -379,7 +383,7 @@ def _is_leftover(remote: Remote, workload: Workload) -> bool:
 
 
 def _is_strange(remote: Remote, workload: Workload) -> bool:
-    """Return whether a job with this manager's label is a copy for another workload, or of another job of that name."""
+    """Return whether the worker has a job with this manager's label that belongs to another workload."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 
 

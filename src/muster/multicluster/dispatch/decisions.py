@@ -1,4 +1,4 @@
-"""Describe MultiKueue's decisions about a workload as records: which clusters get a clone, and which one runs it."""
+"""Describe MultiKueue's decisions about a workload as records: which clusters get a clone, and which runs it."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -11,7 +11,7 @@ LOST = "ClusterLost"
 
 
 def describe_dispatch(view: DispatchView, plan: DispatchPlan, subject: Subject, now: datetime) -> Iterator[Decision]:
-    """Yield the records of what a plan decides: the recall of a workload, its dispatch, or its nomination."""
+    """Yield the records of a plan's decisions: the recall of a workload, its dispatch, or its nomination."""
     admission = view.workload.status.admission
     queue = admission.cluster_queue if admission is not None else ""
     if plan.home != view.home:

@@ -1,9 +1,9 @@
-"""Estimate when a workload would start in a worker cluster, from the data that its manager has. Pure.
+"""Estimate when a workload would start in a worker cluster, from the manager's data. Pure.
 
-A workload starts at once if there is quota for it and for all workloads that wait before it. Otherwise it starts once
-the work ahead is done: the remaining run time of workloads with quota, and the run time of waiting ones, divided by the
-queue's whole quota. The estimate is not the worker's own plan. It serves to find out which of two clusters has less to
-do, and later rounds correct it.
+A workload starts at once if there is quota for it and for all workloads that wait before it. Otherwise it starts after
+the work ahead: the remaining run time of workloads with quota, and the run time of waiting ones, divided by the queue's
+whole quota. The estimate is not the worker's own plan. It only serves to find out which of two clusters has less work,
+and later rounds correct it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class Ahead(Struct, frozen=True):
     """One of the manager's workloads in a worker's queue.
 
     size: its requests, by resource.
-    seconds: for how much longer it will hold quota, from now or from when it gets the quota.
+    seconds: how long it will hold quota, counted from now or from its admission.
     holds: whether it has quota already.
     """
 
@@ -38,7 +38,7 @@ class Load(Struct, frozen=True):
     """The sums over the manager's workloads in one worker queue.
 
     held, waiting: the quota that they hold, and the quota that they wait for, by resource.
-    work: the amounts of both, each multiplied by the seconds for which it will be held.
+    work: both amounts, each multiplied by the seconds for which it will be held.
     waits: the number of waiting workloads.
     """
 
@@ -58,7 +58,7 @@ class Load(Struct, frozen=True):
 
 
 def sum_requests(workload: Workload) -> dict[str, int]:
-    """Return what a workload requests in a worker: its quota in the manager, by resource. Raises `QuantityError`."""
+    """Return the requests of a workload in a worker: its quota in the manager, by resource. Raises `QuantityError`."""
     admission = workload.status.admission
     total: dict[str, int] = {}
     for assignment in admission.pod_set_assignments if admission is not None else ():
@@ -70,8 +70,9 @@ def seconds_until_start(requests: Amounts, queue: ClusterQueue, load: Load, usua
     """Return the seconds until a workload with these requests would start; `inf` if no start can be estimated.
 
     load: the manager's workloads in the queue.
-    usual: the seconds for which other workloads hold their quota. Each waiting one is assumed to be as large as this
-    one. Quota that the queue could borrow does not count. Raises `QuantityError`.
+    usual: how many seconds other workloads hold their quota. Each waiting workload is assumed to be as large as this
+    one. Quota that the queue could borrow does not count.
+    Raises `QuantityError`.
     """
     if _is_closed(queue):
         return inf
@@ -93,7 +94,7 @@ def seconds_until_start(requests: Amounts, queue: ClusterQueue, load: Load, usua
 
 
 def _is_closed(queue: ClusterQueue) -> bool:
-    """Return whether a queue does not admit. A queue without a condition Active counts as admitting."""
+    """Return whether a queue does not admit workloads. A queue without a condition Active counts as admitting."""
     active = find(queue.status.conditions, ACTIVE)
     return queue.spec.stop_policy != STOP_NONE or (active is not None and active.status != "True")
 
@@ -115,7 +116,7 @@ def _fits(requests: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts]
 
 
 def _sum_nominal_quota(queue: ClusterQueue) -> dict[str, dict[str, int]]:
-    """Return the quota by flavor and resource. Raises `QuantityError`, also for a negative one.
+    """Return the quota by flavor and resource. Raises `QuantityError`, for example if it is negative.
 
     The quota may come from any server, so it may be invalid.
     """

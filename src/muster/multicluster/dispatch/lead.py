@@ -1,8 +1,9 @@
-"""Choose the one nominated cluster that gets a clone before the others: the cluster that shows room for it. Pure.
+"""Choose the one nominated cluster that gets a clone before the others: a cluster that shows room for it. Pure.
 
-All nominated clusters may admit a workload, and the first to do so runs it. Where a worker's queues show free quota, a
+All nominated clusters may admit a workload, and the first to do so runs it. If a worker's queues show free quota, a
 clone there is admitted at once, and the clones in the other clusters would only be created, admitted and deleted. So
-one of the clusters with room has a head start. It ends early if the worker says that it has no room after all.
+one of the clusters with room has a head start. The head start ends early if the worker reports that it has no room
+after all.
 
 There is no head start for other dispatchers: an external one chooses the clusters for clones itself, and the
 earliest-start dispatcher nominates one cluster in each round.
@@ -32,9 +33,10 @@ WITH_HEAD_STARTS = frozenset((ALL_AT_ONCE, INCREMENTAL))
 def find_lead(
     view: DispatchView, nominated: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> Lead | None:
-    """Return the head start that a workload has given, even if it is over, or give a new one; None for none.
+    """Return the head start of a workload, even if it is over. Without one, choose one; None if there should be none.
 
-    A workload with objects in some cluster gets no new head start: an earlier attempt may have given one already.
+    A workload with objects in some cluster gets no new head start, because an earlier attempt may have given one
+    already.
     """
     if settings.dispatcher not in WITH_HEAD_STARTS:
         return None
@@ -45,13 +47,17 @@ def find_lead(
 
 
 def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
-    """Return the head start, extended if its cluster admitted another workload at this time: it is busy, not dead."""
+    """Return the head start, extended if its cluster admitted another workload at this time.
+
+    Such a cluster is busy and not dead.
+    admitted_at: None if it admitted none.
+    """
     latest = lead.since + LONGEST_HEAD_START - HEAD_START
     return lead if admitted_at is None else replace(lead, since=min(max(lead.since, admitted_at), latest))
 
 
 def end(lead: Lead) -> Lead:
-    """Return the head start with a start so early that it is over."""
+    """Return the head start with a `since` so early that it is over."""
     return replace(lead, since=lead.since - LONGEST_HEAD_START)
 
 
@@ -66,13 +72,16 @@ def find_end_of_head_start(lead: Lead | None, nominated: Sequence[Remote], now: 
 
 
 def is_silent(lead: Lead, remotes: Sequence[Remote], now: datetime) -> bool:
-    """Return whether the head start is over and its cluster never tried to admit the workload."""
+    """Return whether the head start is over although its cluster never tried to admit the workload."""
     leader = next((remote for remote in remotes if remote.cluster == lead.cluster), None)
     return leader is not None and now >= lead.since + HEAD_START and not _has_answered(leader.workload)
 
 
 def draw_lot(workload: Workload, cluster: str) -> bytes:
-    """Return a cluster's lot; the lowest wins. A workload's lots never change, and differ as if random by workload."""
+    """Return a cluster's lot for a workload; the lowest wins.
+
+    The lots of a workload never change, and differ as if random from workload to workload.
+    """
     return blake2b(f"{workload.metadata.uid}/{cluster}".encode()).digest()
 
 

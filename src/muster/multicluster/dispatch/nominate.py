@@ -1,4 +1,4 @@
-"""Nominate the clusters that may admit a workload: upstream's workload dispatchers, and one of Muster's own. Pure."""
+"""Nominate the clusters that may admit a workload, by upstream's workload dispatchers or one of Muster's own. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from muster.queueing.conditions import find_last_change
 
 # The time after which a dispatcher that nominates in rounds adds clusters.
 ROUND = timedelta(minutes=5)
-# The seconds until a start that cannot be estimated: later than any estimate, and earlier than never.
+# The seconds until a start that cannot be estimated: later than any estimate, and earlier than `inf`.
 UNKNOWN = 1e18
 # The limit of the API (status.nominatedClusterNames).
 MOST_NOMINATED = 20
@@ -21,7 +21,7 @@ MOST_NOMINATED = 20
 def nominate_clusters(
     status: WorkloadStatus, remotes: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> tuple[tuple[str, ...], datetime | None]:
-    """Return the nominated clusters, the present ones first, and when more will be nominated.
+    """Return the nominated clusters, the current ones first, and when more will be nominated (None: never).
 
     remotes: the clusters that can be nominated, in order of preference. A dispatcher of another program nominates
     clusters by itself. The earliest-start dispatcher nominates one cluster in each round, so that a wrong estimate
@@ -31,7 +31,7 @@ def nominate_clusters(
     if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):
         return before, None
     if settings.dispatcher == EARLIEST_START:
-        remotes = sorted(remotes, key=_until_start)
+        remotes = sorted(remotes, key=_get_seconds_until_start)
     names = [remote.cluster for remote in remotes if remote.cluster not in before]
     if settings.dispatcher == ALL_AT_ONCE:
         return (*before, *sorted(names))[:MOST_NOMINATED], None
@@ -48,10 +48,10 @@ def count_room(status: WorkloadStatus, settings: DispatchSettings, now: datetime
 
 
 def _count_rounds(status: WorkloadStatus, now: datetime) -> tuple[datetime, int]:
-    """Return when the rounds began, at the quota reservation, and the number of rounds begun by now."""
+    """Return when the rounds began, at the quota reservation, and the number of rounds begun until now."""
     begun = find_last_change(find(status.conditions, QUOTA_RESERVED), now)
     return begun, max(0, (now - begun) // ROUND) + 1
 
 
-def _until_start(remote: Remote) -> float:
+def _get_seconds_until_start(remote: Remote) -> float:
     return remote.seconds if remote.seconds is not None else UNKNOWN

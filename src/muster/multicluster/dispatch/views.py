@@ -19,8 +19,8 @@ class RemoteJob(Struct, frozen=True):
 
     workload: the Workload that the job names.
     started: whether it runs or has run.
-    ended: whether it has ended.
-    active: whether some of its pods have not ended.
+    ended: whether it has finished.
+    active: whether some of its pods have not finished.
     """
 
     workload: str
@@ -32,13 +32,14 @@ class RemoteJob(Struct, frozen=True):
 class Remote(Struct, frozen=True):
     """The state of a workload in one worker cluster.
 
-    chosen_for: whether the MultiKueueConfig names the cluster and it serves such jobs; otherwise it only has leftovers.
-    lost_since: when the connection was lost; None while there is one. The objects in a lost cluster are not known.
-    workload: the clone.
-    job: its job.
+    chosen_for: whether the MultiKueueConfig names the cluster and the cluster serves such jobs; otherwise it only has
+    leftovers.
+    lost_since: when the connection was lost; None while connected. The objects in a lost cluster are not known.
+    workload: the clone; None if there is none.
+    job: the clone's job; None if there is none.
     is_barred: whether a foreign job has the name; it is never changed.
     is_tried: whether this manager has attempted to connect since its start.
-    seconds: the estimated wait; None where it is not known or does not matter.
+    seconds: the estimated wait; None if it is not known or does not matter.
     """
 
     cluster: str
@@ -52,7 +53,7 @@ class Remote(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no object that this manager created is there, as far as is known."""
+        """Whether the cluster contains no object that this manager created, as far as is known."""
         return self.workload is None and self.job is None
 
     @property
@@ -62,18 +63,18 @@ class Remote(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the workload has ended there, by its job or its clone."""
+        """Whether the workload has finished there, by its job or its clone."""
         ended = self.workload is not None and is_true(self.workload.status.conditions, FINISHED)
         return ended or (self.job is not None and self.job.ended)
 
     @property
     def is_over(self) -> bool:
-        """Whether the workload has ended there with all its pods, so that nothing of it can run again."""
+        """Whether the workload has finished there with all its pods, so that none of them can run again."""
         return self.has_ended and not (self.job is not None and self.job.active)
 
     @property
     def may_run(self) -> bool:
-        """Whether a job is there that has pods or may get some."""
+        """Whether the cluster has a job with pods, or with a chance to get some."""
         return self.job is not None and not self.is_over
 
 
@@ -88,13 +89,13 @@ class DispatchView(Struct, frozen=True):
     """The input of a decision about one workload.
 
     check: the name of the workload's MultiKueue check; "" if there is none.
-    home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
+    home: the one cluster that may have a job of the workload, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
-    mirrored: whether the manager's job shows the status of the ended job at home, or no job is there.
-    ended_since: since when the manager's job shows its end itself, so that the job's own controller finishes the
-        workload; None if it does not.
-    remotes: in order of preference.
-    lead: the head start that an earlier decision gave; None if none is known.
+    mirrored: whether the manager's job shows the status of the finished job at home, or home has no job.
+    ended_since: since when the manager's job itself shows that it has finished, so that the job's own controller
+    finishes the workload; None if it does not.
+    remotes: the clusters, in order of preference.
+    lead: the head start from an earlier decision; None if none is known.
     """
 
     workload: Workload
@@ -142,8 +143,8 @@ class DispatchPlan(Struct, frozen=True):
     evict: the cluster whose clone is stopped.
     mirror: the cluster whose job is created if it is missing, and whose status the manager's job gets.
     stopped: whether no pod of the job runs anywhere any more; the manager's job then shows that.
-    lead: the head start to remember, as long as the process runs.
-    notes: Events, once `status` is stored.
+    lead: the head start to remember while the process runs.
+    notes: Events to record after `status` is stored.
     wake_at: when to decide again even if nothing changes.
     """
 

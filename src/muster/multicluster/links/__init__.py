@@ -1,1 +1,1 @@
-"""Reach worker clusters: their connections, kubeconfigs and identities, and caches of the manager's objects there."""
+"""Connect to worker clusters: connections, kubeconfigs, identities, and caches of the manager's objects there."""

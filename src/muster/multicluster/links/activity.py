@@ -31,9 +31,10 @@ def seconds_until_retry(failures: int) -> float:
 
 
 def list_outages(losses: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the spans in which a manager has no connection to a cluster, for simulations, in order.
+    """Return the periods in which a manager has no connection to a cluster, for simulations, in order.
 
-    losses: the spans in which the cluster does not answer. A connection is restored at the first attempt after a span.
+    losses: the periods in which the cluster does not respond. A connection is restored at the first attempt after such
+    a period.
     """
     outages: list[tuple[float, float]] = []
     for lost, _ in sorted(losses):
@@ -53,7 +54,10 @@ def make_unusable(reason: str, problem: str) -> Activity:
 
 
 def make_connected(refusals: Sequence[str] = ()) -> Activity:
-    """Return the activity of a connected cluster. refusals: the worker's messages about kinds that it refuses."""
+    """Return the activity of a connected cluster.
+
+    refusals: the worker's messages about kinds that it does not serve.
+    """
     return Activity(True, ACTIVE, "; ".join(("Connected", *refusals)))
 
 
@@ -72,11 +76,11 @@ def find_check_activity(
 ) -> Activity:
     """Return the activity of a check. clusters: the existing clusters by name, with whether each is active."""
     if problem := find_reference_problem(parameters):
-        return _bad_config(problem)
+        return _make_bad_config(problem)
     assert parameters is not None
     config = configs.get(parameters.name)
     if config is None:
-        return _bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
+        return _make_bad_config(f'{MULTI_KUEUE_CONFIG.kind}.{MULTI_KUEUE_CONFIG.group} "{parameters.name}" not found')
     return find_activity_of_clusters(config.spec.clusters, clusters)
 
 
@@ -108,7 +112,7 @@ def find_reference_problem(
     return ""
 
 
-def _bad_config(problem: str) -> Activity:
+def _make_bad_config(problem: str) -> Activity:
     return Activity(False, BAD_CONFIG, f"Cannot load the AdmissionChecks parameters: {problem}")
 
 

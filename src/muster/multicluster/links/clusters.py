@@ -1,6 +1,6 @@
 """The workers of a manager: one connection for each MultiKueueCluster, and the status of each.
 
-The `Fleet` answers questions about workers. `ClusterController` updates the fleet from the MultiKueueClusters and their
+The `Fleet` provides the state of workers. `ClusterController` updates the fleet from the MultiKueueClusters and their
 kubeconfigs.
 """
 
@@ -78,7 +78,7 @@ class Fleet:
         self._on_change: list[Callable[[str], None]] = []
         self._on_standing: list[Callable[[str], None]] = []
         self._on_queues: list[Callable[[], None]] = []
-        workloads.add_index(_BY_CLUSTER, _clusters_of)
+        workloads.add_index(_BY_CLUSTER, _list_clusters_of)
 
     def get(self, name: str) -> RemoteCluster | None:
         """Return the cluster with this name; None if there is no such MultiKueueCluster.
@@ -99,8 +99,8 @@ class Fleet:
     def on_change(self, handler: Callable[[str], None]) -> None:
         """Register a handler that is called with the key of a workload when its state in a cluster changes.
 
-        That is a change of the workload's clone, of a job that names it, or of the connection to a cluster that has it
-        or should have it.
+        The state changes with the workload's clone, with a job that names the workload, and with the connection to a
+        cluster that has or should have its objects.
         """
         self._on_change.append(handler)
 
@@ -109,7 +109,7 @@ class Fleet:
         self._on_standing.append(handler)
 
     def on_queues(self, handler: Callable[[], None]) -> None:
-        """Register a handler that is called when followed queues of worker clusters change, or are first read."""
+        """Register a handler that is called when watched queues of worker clusters change, or are first read."""
         self._on_queues.append(handler)
 
     def get_or_add(self, name: str) -> RemoteCluster:
@@ -128,7 +128,7 @@ class Fleet:
         return cluster
 
     async def remove(self, name: str) -> None:
-        """Disconnect and forget a cluster."""
+        """Disconnect a cluster and drop its state."""
         cluster = self._clusters.pop(name, None)
         if cluster is not None:
             await cluster.close()
@@ -164,7 +164,7 @@ class Fleet:
         self._on_activity(name)
 
     def _notify_workloads(self, name: str, keys: set[str]) -> None:
-        """Call the handlers for each workload that has objects in a cluster, or should have, as its connection changed.
+        """Call the handlers for each workload that has or should have objects in a cluster, as its connection changed.
 
         keys: the workloads with objects there.
         """
@@ -175,7 +175,7 @@ class Fleet:
 
 
 class ClusterController(Reconciler):
-    """A controller, run by a `Manager`, that updates the fleet and writes the status of each cluster."""
+    """A controller that updates the fleet and writes the status of each cluster. A `Manager` runs it."""
 
     name = "multikueuecluster"
 
@@ -188,7 +188,7 @@ class ClusterController(Reconciler):
         *,
         directory: Path = kubeconfigs.DIRECTORY,
     ) -> None:
-        """Make the controller. directory: where kubeconfig files must be, unless the gate for that is off."""
+        """Make the controller. directory: where kubeconfig files must be, unless the feature gate for that is off."""
         super().__init__(manager, workers=WORKERS)
         features = configuration.features
         self._manager = manager
@@ -206,7 +206,7 @@ class ClusterController(Reconciler):
         self._controller.watch(self._clusters)
         if features.is_enabled("MultiKueueClusterProfile"):
             self._profiles = manager.informer(CLUSTER_PROFILE, namespace=self._namespace, optional=True)
-            self._controller.watch(self._profiles, self._users_of_profile)
+            self._controller.watch(self._profiles, self._find_clusters_using_profile)
 
     async def run(self) -> None:
         """Reconcile until `stop`, then disconnect all clusters."""
@@ -278,21 +278,21 @@ class ClusterController(Reconciler):
         return secret.data[kubeconfigs.SECRET_KEY], f"Secret {self._namespace}/{source.location}"
 
     def _follow_secrets(self) -> None:
-        """Start to watch the metadata of Secrets, once the first cluster needs them.
+        """Start to watch the metadata of Secrets when the first cluster needs them.
 
         The contents of a Secret are read when they are needed.
         """
         if self._secrets is None:
             self._secrets = self._manager.informer(SECRET.seen_as(Object), namespace=self._namespace)
-            self._controller.watch(self._secrets, self._users_of_secret)
+            self._controller.watch(self._secrets, self._find_clusters_using_secret)
 
-    def _users_of_secret(self, secret: Object) -> list[str]:
+    def _find_clusters_using_secret(self, secret: Object) -> list[str]:
         """Return the clusters whose kubeconfig is in a Secret."""
         return [
             cluster.metadata.name for cluster in self._clusters.all() if _get_secret(cluster) == secret.metadata.name
         ]
 
-    def _users_of_profile(self, profile: ClusterProfile) -> list[str]:
+    def _find_clusters_using_profile(self, profile: ClusterProfile) -> list[str]:
         name = profile.metadata.name
         return [cluster.metadata.name for cluster in self._clusters.all() if _get_profile(cluster) == name]
 
@@ -314,7 +314,7 @@ def _get_profile(cluster: MultiKueueCluster) -> str:
     return named.name if named is not None else ""
 
 
-def _clusters_of(workload: Workload) -> tuple[str, ...]:
+def _list_clusters_of(workload: Workload) -> tuple[str, ...]:
     """Return the clusters where a workload runs, is nominated, or may have left objects."""
     status = workload.status
     names = (home_of(workload.metadata), *status.nominated_cluster_names, status.cluster_name)

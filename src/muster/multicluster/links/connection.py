@@ -1,8 +1,8 @@
 """One worker cluster as its manager sees it: a client, and a cache of the manager's objects in the worker.
 
 `RemoteCluster` supervises its own connection. An error of a worker becomes a sentence in `activity` and never stops the
-engine. The cluster is *connected* once all caches are complete and watched. It is *lost* as soon as a watch breaks and
-cannot be resumed at once. The cached state stays readable then, because an unreachable object still exists.
+engine. The cluster is *connected* when all caches are complete and watched. It is *lost* as soon as a watch breaks and
+cannot be resumed at once. The cached state then stays readable, because an unreachable object still exists.
 """
 
 import asyncio
@@ -43,8 +43,8 @@ class RemoteCluster:
     """A worker cluster.
 
     client: writes to the cluster; requests fail while it is lost.
-    lost_since: None while it is connected; a worker that was never connected counts as lost since this object was made.
-    activity: its condition Active, once known.
+    lost_since: None while it is connected. A worker that was never connected counts as lost since this object was made.
+    activity: its condition Active; None until it is known.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RemoteCluster:
 
         changed: called with the key of a workload whose objects in the worker changed.
         stands: called when the connection changed.
-        queued: called when its queues changed, once they are watched.
+        queued: called when its queues changed, after they are watched.
         """
         self.name = name
         self.lost_since: datetime | None = around.clock.now()
@@ -97,7 +97,7 @@ class RemoteCluster:
         return kind in self.served
 
     async def is_same_cluster(self) -> bool:
-        """Return whether the cluster that now answers is the one that the cache was read from.
+        """Return whether the cluster that now responds is the one that the cache was read from.
 
         Raises:
             ApiError, TransportError: the request fails.
@@ -106,7 +106,7 @@ class RemoteCluster:
 
     @property
     def is_certain(self) -> bool:
-        """Whether all cached objects are from one cluster, which still answers."""
+        """Whether all cached objects are from one cluster, which still responds."""
         return self._seen is not None and self._seen.is_certain
 
     @property
@@ -119,7 +119,7 @@ class RemoteCluster:
         return self._seen.jobs_of(workload) if self._seen is not None else []
 
     def follow_queues(self) -> Queues | None:
-        """Return its queues and watch them from now on; None while there is no connection."""
+        """Return the cluster's queues and watch them from now on; None while there is no connection."""
         self._queues_wanted = True
         if self._queues is not None:
             self._queues.follow()
@@ -130,7 +130,7 @@ class RemoteCluster:
         return self._seen.keys() if self._seen is not None else set()
 
     def use(self, config: "ConnectionConfig") -> None:
-        """Connect with a kubeconfig; a new kubeconfig takes effect at once.
+        """Connect with a kubeconfig. A new kubeconfig takes effect at once.
 
         New credentials for the same server keep the cached state, until they fail.
         """
@@ -143,7 +143,7 @@ class RemoteCluster:
         self._task = asyncio.create_task(self._keep_connected(config), name=f"multikueue-{self.name}")
 
     def give_up(self, activity: Activity) -> None:
-        """Disconnect, because there is no usable kubeconfig; the cluster is lost until there is one."""
+        """Disconnect, because there is no usable kubeconfig. The cluster is lost until it gets one."""
         self._cancel_task()
         self._config = None
         self.client = make_unreachable(activity.message)
@@ -191,16 +191,16 @@ class RemoteCluster:
             await clock.sleep(delay)
 
     async def _wait_until_broken(self, client: Client, copies: Copies) -> NoReturn:
-        """Wait until a watch breaks or the worker stops answering. Raises `BrokenError`."""
+        """Wait until a watch breaks or the worker stops responding. Raises `BrokenError`."""
         seconds = self._around.ping_seconds
-        pings = [] if seconds is None else [asyncio.create_task(self._ping(client, copies, seconds))]
+        pings = [] if seconds is None else [asyncio.create_task(self._ping_repeatedly(client, copies, seconds))]
         try:
             await copies.raise_when_broken()
         finally:
             await cancel(pings)
 
-    async def _ping(self, client: Client, copies: Copies, seconds: float) -> None:
-        """Send a small request from time to time, because the watches of a frozen worker are silent but not broken."""
+    async def _ping_repeatedly(self, client: Client, copies: Copies, seconds: float) -> None:
+        """Send a small request at an interval, because the watches of a frozen worker are silent but not broken."""
         clock, limit = self._around.clock, max(seconds, LEAST_ANSWER_SECONDS)
         while True:
             await clock.sleep(seconds)
@@ -208,7 +208,7 @@ class RemoteCluster:
             try:
                 await client.raw(Request("GET", "/version", timeout_seconds=limit))
             except ApiError:
-                continue  # it answers
+                continue  # the cluster responds
             except TransportError as error:
                 copies.fail(BrokenError(f"it does not answer: {error}", since))
                 return
@@ -231,9 +231,9 @@ class RemoteCluster:
 
     @asynccontextmanager
     async def _provide_queues(self, client: Client) -> AsyncIterator[None]:
-        """Provide `queues` until the end of the context.
+        """Provide `queues` inside the context.
 
-        If `queues` was called before, the queues are watched at once, otherwise from the first call.
+        If `queues` was used before, the queues are watched at once, otherwise from the first use.
         """
         async with Queues(self._around, client, self._queued) as queues:
             self._queues = queues

@@ -1,7 +1,7 @@
 """Watch the objects that this manager created in one worker cluster: clones of workloads, and copies of jobs.
 
 The worker is not trusted: objects without this manager's origin label are ignored, and the size of the cache is
-bounded.
+limited.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _BY_WORKLOAD = "workload"
 
 
 class BrokenError(Exception):
-    """The worker can no longer be watched.
+    """A worker that can no longer be watched.
 
     since: the time of the first failure. The message is one line.
     """
@@ -123,7 +123,7 @@ class _Copy:
             self._break(f"what it has of ours takes more than {LIMITS.size >> 20} MiB")
 
     def _on_watch_error(self, error: ApiError | TransportError | None) -> None:
-        """Record the end of a watch with its error, or the start of a new one (None).
+        """Record that a watch ended with an error, or that a new watch started (None).
 
         A watch may break. The cluster counts as broken only if the next watch does not last.
         """
@@ -155,7 +155,7 @@ class _Copy:
 class Copies:
     """The cache of the objects that this manager created in one worker cluster.
 
-    The cache follows the worker while its context is entered. After that the last state stays readable.
+    The cache is updated from the worker while its context is entered. After that the last state stays readable.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Copies:
         self.is_certain = False
         await cancel(self._tasks)
         if not self._end.cancel():
-            self._end.exception()  # it may have been set while the context was ending
+            self._end.exception()  # mark the exception as retrieved; it may have been set while the context was ending
 
     def keys(self) -> set[str]:
         """Return the keys of all workloads that have a clone or a job in the worker."""
@@ -232,7 +232,7 @@ class Copies:
         self._doubts += 1
 
     def note_watch_started(self) -> None:
-        """Record that a watch has begun: the cluster's identity can be read, and the cache may be complete."""
+        """Record that a watch has started: the cluster's identity can be read, and the cache may be complete."""
         self._answers.set()
         self.update_served()
 
@@ -256,7 +256,7 @@ class Copies:
             self.update_served()
 
     async def is_same_cluster(self) -> bool:
-        """Return whether the cluster that now answers is the one that the cache was read from.
+        """Return whether the cluster that now responds is the one that the cache was read from.
 
         Each call sends a request, because the last watch may have ended without a new one.
 
@@ -275,7 +275,7 @@ class Copies:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
     def update_served(self) -> None:
-        """Update `served` and `refusals`, if the identity is known and each kind is watched or refused."""
+        """Update `served` and `refusals` if the identity is known and each kind is watched or refused."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return
         before = self.served, self.refusals
@@ -286,7 +286,7 @@ class Copies:
             self._notify_served(self)
 
     def fail(self, error: BaseException) -> None:
-        """End the cache with an error, unless it has ended."""
+        """Stop the cache with an error, unless it has stopped."""
         if not self._end.done():
             self._end.set_exception(error)
 
@@ -305,7 +305,7 @@ class Copies:
             raise BrokenError(problem, self._around.clock.now())
 
     async def raise_when_broken(self) -> NoReturn:
-        """Wait until the cache ends, and raise the error that ended it, as `wait_until_complete` does."""
+        """Wait until the cache stops, and raise the error that stopped it, as `wait_until_complete` does."""
         await self._end
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
@@ -314,7 +314,7 @@ class Copies:
 
 
 def make_cached_form(obj: Any) -> Any:
-    """Return an object of a worker in the form that the cache stores: its times have zones, and no managedFields."""
+    """Return an object of a worker in the form that the cache stores: without managedFields, and with time zones."""
     return add_time_zone(remove_managed_fields(obj))
 
 

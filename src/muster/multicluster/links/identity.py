@@ -1,9 +1,9 @@
-"""Identify a worker cluster, so that a manager notices when another cluster answers under the name of the first.
+"""Identify a worker cluster, so that a manager notices when another cluster responds under its name.
 
-A cluster is identified by the UID of its namespace `kube-system`; if the cluster does not show it, by its address and
-trusted authority. The identity is stored with the MultiKueueCluster before the worker is used. While workloads have
-their home in a worker, another cluster under its name is refused, because the absence of jobs there proves nothing. The
-workloads leave their home as they leave any lost cluster.
+A cluster is identified by the UID of its namespace `kube-system`. If the manager may not read that, the cluster is
+identified by its address and trusted authority. The identity is stored with the MultiKueueCluster before the worker is
+used. While workloads have their home in a worker, another cluster under its name is refused, because the absence of
+jobs there proves nothing. The workloads leave their home as they leave any lost cluster.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _MOST_CHARACTERS = 64
 
 
 class Identity(Struct, frozen=True):
-    """The identity of a cluster. uid: "" if the cluster does not show it."""
+    """The identity of a cluster. uid: "" if the cluster does not show its UID. endpoint: the digest of its address."""
 
     uid: str
     endpoint: str
 
     @property
     def text(self) -> str:
-        """The identity as it is stored."""
+        """The identity in its stored form."""
         return f"{self.uid}@{self.endpoint}"
 
     def is_same(self, other: "Identity") -> bool | None:
@@ -50,7 +50,7 @@ class Identity(Struct, frozen=True):
 
 
 def identity_in(text: str) -> Identity | None:
-    """Parse a stored identity; None if it is invalid."""
+    """Return a stored identity; None if the text is invalid."""
     uid, _, endpoint = text.rpartition("@")
     return Identity(uid, endpoint) if endpoint else None
 
@@ -79,16 +79,17 @@ class Register:
         self._client = client
 
     async def admit(self, name: str, identity: Identity, has_job_of: Callable[[str], bool]) -> str:
-        """Store the identity of a worker and return "", or return why the worker cannot be used now.
+        """Store the identity of a worker and return ""; if the worker cannot be used now, return why.
 
-        has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job. Raises
-        `ApiError`, `TransportError`.
+        has_job_of: returns whether the worker has a job of a workload, by key; only the workload's home creates its
+        job.
+        Raises `ApiError`, `TransportError`.
         """
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
         before = identity_in(text)
         same = before.is_same(identity) if before is not None else None
-        if not same and (homes := await self._homes(name)):
+        if not same and (homes := await self._list_workloads_at_home(name)):
             if same is False or not any(map(has_job_of, homes)):
                 return _describe_replacement(before, identity, len(homes))
             same = True
@@ -99,8 +100,11 @@ class Register:
             await self._client.patch_object(MULTI_KUEUE_CLUSTER.seen_as(Object), cluster, patch, lock=False)
         return ""
 
-    async def _homes(self, name: str) -> list[str]:
-        """Return the workloads that have their home in a cluster, from the server, because the cache may be stale."""
+    async def _list_workloads_at_home(self, name: str) -> list[str]:
+        """Return the keys of the workloads whose home is this cluster.
+
+        Ask the manager's server, because the cache may be stale.
+        """
         workloads = (await self._client.list(WORKLOAD.seen_as(Object))).items
         return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
 

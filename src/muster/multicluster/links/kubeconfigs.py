@@ -1,7 +1,7 @@
 """Read the kubeconfigs of worker clusters, and limit their sources and contents.
 
-Whoever may write a Secret or a file must not thereby make the manager read files, run programs or trust any server. So
-a kubeconfig that contains more than a connection is refused, by Kueue's list.
+A user who may write a Secret or a file must not thereby make the manager read files, run programs or trust any server.
+So a kubeconfig that contains more than a connection is refused, by Kueue's list.
 """
 
 import asyncio
@@ -32,11 +32,11 @@ READ_SECONDS = 10.0
 
 
 class UnreachableKubeconfigError(ValueError):
-    """A kubeconfig is missing; the message says which."""
+    """A missing kubeconfig. The message says which."""
 
 
 class UntrustedKubeconfigError(ValueError):
-    """A kubeconfig is invalid or contains more than a connection; the message contains no secret."""
+    """A kubeconfig that is invalid or contains more than a connection. The message contains no secret."""
 
 
 def read_trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
@@ -56,9 +56,9 @@ def read_trusted(data: bytes, source: str, context: str = "") -> "ConnectionConf
 
 
 def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
-    """Check that a configuration is only a connection to a valid host. Raises `UntrustedKubeconfigError`.
+    """Raise `UntrustedKubeconfigError` unless a configuration is only a connection to a valid host.
 
-    plugin: whether the credential program is configured by the administrator, and so allowed.
+    plugin: whether the administrator has configured the credential program, so that it is allowed.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError, UserConfig, require_inline
 
@@ -80,18 +80,18 @@ def _is_host(host: str) -> bool:
 
 
 def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
-    """Return the content of a file below a directory, or anywhere (None). Raises `UnreachableKubeconfigError`.
+    """Return the content of a file in a directory; None allows any directory. Raises `UnreachableKubeconfigError`.
 
-    Links are followed first, so that none leads out of the directory.
+    Links are followed before the check, so that none leads out of the directory.
     """
     if directory is not None and (not path.startswith("/") or ".." in Path(path).parts):
-        raise _outside_error(path, directory)
+        raise _make_outside_error(path, directory)
     if "\0" in path:
         raise UnreachableKubeconfigError("the path has a NUL")
     try:
         real_path = Path(os.path.realpath(path, strict=True))
         if directory is not None and not real_path.is_relative_to(os.path.realpath(directory)):
-            raise _outside_error(path, directory)
+            raise _make_outside_error(path, directory)
         return _read_plain_file(real_path)
     except OSError as error:
         raise UnreachableKubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
@@ -106,7 +106,7 @@ class Files:
         self._reads: dict[str, asyncio.Task[bytes]] = {}  # reads under way, by path; there is at most one for each path
 
     async def content(self, path: str) -> bytes:
-        """Return the content of a file. Raises `UnreachableKubeconfigError`, also if the read takes too long.
+        """Return the content of a file. Raises `UnreachableKubeconfigError`, for example if the read takes too long.
 
         After a timeout, the next call waits for the same read.
         """
@@ -126,12 +126,12 @@ class Files:
         await cancel(self._reads.values())
 
 
-def _outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
+def _make_outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
     return UnreachableKubeconfigError(f"{path}: kubeconfig path is not under the allowed prefix {directory}")
 
 
 def _read_plain_file(path: Path) -> bytes:
-    """Return the content of a plain file of bounded size; a pipe would block, and a device is endless."""
+    """Return the content of a plain file of limited size. A pipe would block, and a device has no end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -1,7 +1,7 @@
 """Build the connection that a ClusterProfile describes, like cluster-inventory-api. Pure.
 
 The profile names the cluster's server. The administrator's Configuration names the program that prints a credential for
-it, so that whoever writes a profile cannot run programs. The credential is sent to the server that the profile names.
+it, so that the author of a profile cannot run programs. The credential is sent to the server that the profile names.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # the module that reads kubeconfigs loads slowly, and most cl
 
 
 class ProfileError(ValueError):
-    """A ClusterProfile describes no usable connection."""
+    """A ClusterProfile without a usable connection."""
 
 
 def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
-    """Return the connection by the first provider of the Configuration that the profile also has.
+    """Return the connection by the first provider in the Configuration that the profile also lists.
 
     Raises `ProfileError`, and `UntrustedKubeconfigError` for a profile that contains more than a connection.
     """
@@ -36,7 +36,7 @@ def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider
         "current-context": name,
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "clusters": [{"name": name, "cluster": offered[provider.name]}],
-        "users": [{"name": name, "user": {"exec": _plugin_config(provider.exec_config)}}],
+        "users": [{"name": name, "user": {"exec": _make_plugin_config(provider.exec_config)}}],
     }
     try:
         config = from_dict(document, f"ClusterProfile {name}").connection()
@@ -46,7 +46,7 @@ def find_connection(profile: ClusterProfile, configured: Sequence[AccessProvider
     return config
 
 
-def _plugin_config(credentials: ExecCredentials) -> dict[str, Any]:
+def _make_plugin_config(credentials: ExecCredentials) -> dict[str, Any]:
     """Return the plugin in kubeconfig form, without terminal input."""
     return {
         "apiVersion": credentials.api_version,

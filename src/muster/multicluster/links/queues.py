@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Queues:
-    """The queues of a worker, watched within the context once `follow` was called."""
+    """The queues of a worker, watched within the context after `follow` was called."""
 
     def __init__(self, around: Surroundings, client: Client, changed: Callable[[], None]) -> None:
         """Make the view of a worker's queues.
@@ -54,7 +54,7 @@ class Queues:
         await cancel(self._tasks)
 
     def follow(self) -> None:
-        """Start to watch the queues; no-op if they are watched already."""
+        """Start to watch the queues. Do nothing if they are watched already."""
         if not self._tasks:
             informers: tuple[Informer[Any], ...] = (self._local, self._behind)
             self._tasks = [asyncio.create_task(one.run(), name=one.name) for one in informers]
@@ -68,11 +68,11 @@ class Queues:
 
     @property
     def refusal(self) -> str:
-        """Why the worker refuses to list its queues; "" if it does not."""
+        """Why the worker refuses to list its queues; "" if it does not refuse."""
         return next(filter(None, self._refusals.values()), "")
 
     def behind(self, keys: Iterable[str]) -> tuple[ClusterQueue, ...]:
-        """Return the ClusterQueues of the LocalQueues with these keys, each once, by name."""
+        """Return the ClusterQueues of the LocalQueues with these keys, each once, sorted by name."""
         local = (self._local.get(key) for key in keys)
         names = sorted({queue.spec.cluster_queue for queue in local if queue is not None})
         queues = (self._behind.get(name) for name in names)
@@ -87,7 +87,10 @@ class Queues:
             self._changed()
 
     def _on_watch_error(self, kind: str, error: ApiError | TransportError | None) -> None:
-        """Keep the cached state when a watch breaks, unless the worker refuses to list the kind."""
+        """Handle a broken watch: keep the cached state, unless the worker refuses to list the kind.
+
+        error: None if a watch has started.
+        """
         if error is None:
             informer = self._local if kind == LOCAL_QUEUE.plural else self._behind
             self._set_refusal(kind, "" if informer.version else f"it serves no {kind}")
@@ -95,7 +98,7 @@ class Queues:
             self._set_refusal(kind, one_line(str(error)))
 
     def _on_task_end(self, kind: str, task: asyncio.Task[None]) -> None:
-        """Record the end of an informer. No answer of a worker may stop the engine."""
+        """Record the failure of an informer, so that no response of a worker stops the engine."""
         if not task.cancelled() and (error := task.exception()) is not None:
             problem = one_line(f"its {kind} cannot be followed: {error}")
             log.error("of a worker cluster: %s", problem)

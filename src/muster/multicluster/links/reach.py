@@ -40,7 +40,7 @@ class Reach(Protocol):
 
 
 def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
-    """Open an HTTPS transport to a worker, as to any Kubernetes API server.
+    """Return an HTTPS transport to a worker, as to any Kubernetes API server.
 
     The kubeconfig contains the credentials. Credential plugins are the administrator's and run in this process's
     environment.
@@ -92,7 +92,7 @@ def ping_seconds(lost_timeout_seconds: float) -> float | None:
 
 
 class _NoWay:
-    """The transport of a cluster that cannot be reached."""
+    """The transport to a cluster that cannot be reached."""
 
     def __init__(self, problem: str) -> None:
         self._problem = problem
@@ -104,7 +104,7 @@ class _NoWay:
         raise TransportError(self._problem)
 
     async def close(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, because there is no connection."""
 
 
 def make_unreachable(problem: str) -> Client:

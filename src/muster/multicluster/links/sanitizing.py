@@ -23,12 +23,12 @@ _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 
 
 def one_line(text: str, most: int = MOST_SAID) -> str:
-    """Return a worker's text on one line of bounded length, for logs and statuses."""
+    """Return a worker's text on one line of limited length, for logs and statuses."""
     return "".join(c if c.isprintable() else " " for c in text[:most])
 
 
 def in_one_line(error: Exception) -> Exception:
-    """Return an error of the same kind whose text is safe to keep and to log."""
+    """Return an error of the same kind whose text is safe to store and to log."""
     if isinstance(error, ApiError):
         return ApiError(replace(error.status, message=one_line(error.status.message)))
     return type(error)(one_line(str(error)))

@@ -1,4 +1,4 @@
-"""Bound the cached size of a worker's objects: lists have limits, but a watch may add objects without end."""
+"""Limit the cached size of a worker's objects: lists have limits, but a watch may add objects without end."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 class Weights:
-    """The sizes of the cached objects of one kind. size: the bytes of all, as JSON."""
+    """The sizes of the cached objects of one kind. size: the total bytes as JSON."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._kind = kind

@@ -17,7 +17,7 @@ T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
 
 
 async def write_active(client: Client, kind: Kind[T], obj: T, activity: Activity, now: datetime) -> None:
-    """Write the condition `Active` if it differs; ignore an object that is deleted. Raises `ApiError` (Conflict)."""
+    """Write the condition `Active` if it differs; ignore a deleted object. Raises `ApiError` (Conflict)."""
     before = obj.status.conditions
     after = put(before, ACTIVE, activity.active, activity.reason, activity.message, now)
     if after == before:

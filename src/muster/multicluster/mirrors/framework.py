@@ -61,13 +61,13 @@ class Mirror(ABC, Generic[T]):
     ) -> dict[str, Any]:
         """Return the copy to create in the worker, under the same name.
 
-        job: as plain JSON it also keeps fields that this type of the kind does not know.
+        job: the job; as plain JSON, it also keeps fields that this type of the kind does not know.
         workload: the name of its Workload.
         origin: the value of the label that marks this manager's objects.
-        podsets: those of its Workload, with as many pods as have quota. Fields that an earlier admission in the manager
-        injected into the job are left out.
+        podsets: the podsets of its Workload, with as many pods as have quota. Fields that an earlier admission in the
+        manager injected into the job are left out.
 
-        The copy waits for its worker's admission, and is kept after its end until the manager's job shows the end.
+        The copy waits for its worker's admission. After it has finished, it is kept until the manager's job shows that.
         """
         document: dict[str, Any] = _to_json(job)
         for part in ("status", "apiVersion", "kind"):
@@ -95,29 +95,29 @@ class Mirror(ABC, Generic[T]):
 
     @abstractmethod
     def make_stop_patch(self, local: T, now: datetime) -> dict[str, Any]:
-        """Return the merge patch of the local status that says that no pod of the job runs any more.
+        """Return the merge patch by which the local status shows that no pod of the job runs any more.
 
-        The manager writes it once it has given up the job's worker as lost.
+        The manager writes it after it has given up the job's worker as lost.
         """
         ...
 
     @abstractmethod
     def has_ended(self, local: T) -> bool:
-        """Return whether the job has ended, so that no copy of it is created."""
+        """Return whether the job has finished, so that no copy of it is created."""
         ...
 
     @abstractmethod
     def has_started(self, remote: T) -> bool:
-        """Return whether the copy may have pods: it is not suspended, or still has some."""
+        """Return whether the copy may have pods: it is not suspended, or still has pods."""
         ...
 
     @abstractmethod
     def is_active(self, remote: T) -> bool:
-        """Return whether some of the copy's pods have not ended."""
+        """Return whether some of the copy's pods have not finished."""
         ...
 
     def is_spent(self, remote: T) -> bool:  # noqa: ARG002  (most kinds go by themselves)
-        """Return whether all pods of the copy have ended, so that it is only kept until its workload is deleted."""
+        """Return whether all pods of the copy have finished, so that it is only kept until its workload is deleted."""
         return False
 
     def make_resize_patch(
@@ -126,15 +126,15 @@ class Mirror(ABC, Generic[T]):
         remote: T,  # noqa: ARG002
         podsets: Sequence[PodSet],  # noqa: ARG002
     ) -> list[dict[str, Any]]:
-        """Return the JSON patch that makes the copy of an elastic job as large as the local job; empty if it is.
+        """Return the JSON patch that makes the copy of an elastic job as large as the local job; [] if it already is.
 
-        podsets: with as many pods as have quota in the manager; the copy does not grow beyond that.
+        podsets: the podsets, with as many pods as have quota in the manager; the copy does not grow beyond that.
         """
         return []
 
     @abstractmethod
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
-        """Remove from a job the fields that its server set, so that a worker accepts it."""
+        """Remove from a job the fields that its server set, so that a worker accepts the job."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Mirror any kind of job whose `spec.managedBy` names its controller (`multiKueue.externalFrameworks`). Pure.
 
-Jobs are plain JSON. Only that field, `spec.suspend` if it exists, and the status are known. The pod templates are found
-by the fields that an admission injected into them.
+Jobs are plain JSON. The module only knows that field, `spec.suspend` if it exists, and the status. It finds the pod
+templates by the fields that an admission injected into them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,10 @@ class GenericMirror(Mirror[Json]):
         return dict.fromkeys(_get_part(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False: the end of such a job is unknown, and its Workload shows the end instead."""
+        """Return False, because the module cannot tell whether such a job has finished.
+
+        Its Workload shows that instead.
+        """
         return False
 
     def has_started(self, remote: Json) -> bool:
@@ -43,7 +46,7 @@ class GenericMirror(Mirror[Json]):
         return _get_part(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Return False: the pods of such a job are unknown, and its Workload shows the end instead."""
+        """Return False, because the pods of such a job are unknown. Its Workload shows the finish instead."""
         return False
 
     def _prepare(self, document: Json, podsets: Sequence[PodSet]) -> None:
@@ -56,7 +59,7 @@ class GenericMirror(Mirror[Json]):
 
 
 def _list_marked_templates(value: Any) -> Iterator[Json]:
-    """Return the pod templates into which an admission has injected fields."""
+    """Yield the pod templates into which an admission has injected fields."""
     if isinstance(value, list):
         for item in value:
             yield from _list_marked_templates(item)

@@ -34,9 +34,11 @@ _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_L
 
 
 def make_resize_operations(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that sets a Job spec's size to that of another spec; a missing size is 1.
+    """Return the JSON patch that gives a Job spec the size of another spec; a missing size counts as 1.
 
     path: the path of the patched spec in its object.
+    here: the spec with the desired size.
+    there: the spec to patch.
     """
     sizes = {"parallelism": (here.parallelism, there.parallelism)}
     if here.completion_mode == INDEXED:  # completions may change only then
@@ -71,8 +73,8 @@ class JobMirror(Mirror[Job]):
     def status(self, local: Job, remote: Job) -> dict[str, Any] | None:
         """Return the merge patch that gives the local Job the copy's status.
 
-        Return {} if the local Job has ended, or the API server would refuse the change. Return None while the local Job
-        is suspended and the copy runs.
+        Return {} if the local Job has finished, or the API server would refuse the change. Return None while the local
+        Job is suspended and the copy runs.
         """
         if self.has_ended(local):
             return {}
@@ -81,7 +83,7 @@ class JobMirror(Mirror[Job]):
         return merge_patch(mirror_status(local, remote), local.status)
 
     def make_stop_patch(self, local: Job, now: datetime) -> dict[str, Any]:
-        """Return the merge patch that gives the local Job the status of a suspended Job; {} if it has ended."""
+        """Return the merge patch that gives the local Job the status of a suspended Job; {} if it has finished."""
         return {} if self.has_ended(local) else merge_patch(at_rest(local, now), local.status)
 
     def has_ended(self, local: Job) -> bool:
@@ -93,7 +95,7 @@ class JobMirror(Mirror[Job]):
         return not remote.spec.suspend or self.is_active(remote)
 
     def is_active(self, remote: Job) -> bool:
-        """Return whether the copy counts pods that have not ended."""
+        """Return whether the copy counts pods that have not finished."""
         status = remote.status
         return bool(status.active or status.terminating or status.ready)
 

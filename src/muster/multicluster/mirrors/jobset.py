@@ -32,7 +32,7 @@ class JobSetMirror(Mirror[JobSet]):
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: JobSet, remote: JobSet) -> dict[str, Any] | None:
-        """Return the merge patch that gives the local JobSet the copy's status; {} if the local JobSet has ended.
+        """Return the merge patch that gives the local JobSet the copy's status; {} if the local JobSet has finished.
 
         Return None while the local JobSet is suspended and the copy runs.
         """
@@ -43,7 +43,7 @@ class JobSetMirror(Mirror[JobSet]):
         return merge_patch(_fit_status(local, remote.status), local.status)
 
     def make_stop_patch(self, local: JobSet, now: datetime) -> dict[str, Any]:
-        """Return the merge patch that gives the local JobSet the status of a suspended JobSet; {} if it has ended."""
+        """Return the merge patch that gives the local JobSet a suspended JobSet's status; {} if it has finished."""
         if self.has_ended(local):
             return {}
         status = StatusRecord(local.status, now.replace(microsecond=0)).mark_suspended().status
@@ -59,7 +59,7 @@ class JobSetMirror(Mirror[JobSet]):
         return not is_suspended(remote) or self.is_active(remote)
 
     def is_active(self, remote: JobSet) -> bool:
-        """Return whether the copy counts pods that have not ended."""
+        """Return whether the copy counts pods that have not finished."""
         return any(role.active for role in remote.status.replicated_jobs_status)
 
     def make_resize_patch(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:

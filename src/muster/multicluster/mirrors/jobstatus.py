@@ -1,9 +1,9 @@
 """Convert the status of a Job in a worker into one that the manager's API server accepts. Pure.
 
 The server requires of every Job that final conditions stay, that counters never decrease, and that the start time stays
-unless the Job is suspended. A Job that starts again in another cluster begins at 0, so its local counters stay until
-the new ones exceed them. Its end is shown only once it is final. Workers before Kubernetes 1.31 end Jobs without the
-interim conditions: these are added. Other values are corrected, because a worker may send anything.
+unless the Job is suspended. A Job that restarts in another cluster begins at 0, so its local counters stay until the
+new ones exceed them. Its finish is shown only when it is final. Workers before Kubernetes 1.31 finish Jobs without the
+interim conditions, so these are added. Other values are corrected, because a worker may send anything.
 """
 
 from datetime import datetime
@@ -41,7 +41,7 @@ def mirror_status(local: Job, remote: Job) -> JobStatus:
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
-    """Return the status of a manager's Job that has not ended and none of whose pods runs in any cluster any more."""
+    """Return the status of a manager's Job that has not finished and none of whose pods runs any more."""
     status = local.status
     conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     return replace(

@@ -1,6 +1,6 @@
 """Mirror plain pods, which have no field that names another controller. Pure.
 
-In the manager's cluster the pods keep their scheduling gate for ever and show the status of their copies.
+In the manager's cluster the pods keep their scheduling gate permanently and show the status of their copies.
 """
 
 from collections.abc import Sequence
@@ -39,21 +39,22 @@ class PodMirror(Mirror[Pod]):
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
         """Return the merge patch of the local pod's status: the copy's status except the fields of the pod's node.
 
-        The local pod waits for its gate, and autoscalers ignore such pods. If the copy was told to end, its status is
-        not shown; once it has ended, the local pod becomes as new. If the local pod has ended, return {}.
+        The local pod keeps its gate, and autoscalers ignore such pods. If the copy was asked to terminate, its status
+        is not shown; after it has finished, the local pod gets the status of a new pod. If the local pod has finished,
+        return {}.
         """
         if self.has_ended(local):
             return {}
-        if _was_told(remote) and remote.status.phase != "Succeeded":
+        if _was_told_to_end(remote) and remote.status.phase != "Succeeded":
             return _as_made(local) if is_finished(remote) else {}
-        return _patch(local, _mirror_shown(local, remote.status))
+        return _make_patch(local, _mirror_shown(local, remote.status))
 
     def make_stop_patch(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
-        """Return the patch that gives the local pod the status of a new pod; {} if it has ended."""
+        """Return the patch that gives the local pod the status of a new pod; {} if it has finished."""
         return {} if is_finished(local) else _as_made(local)
 
     def has_ended(self, local: Pod) -> bool:
-        """Return whether the pod has ended or is being deleted."""
+        """Return whether the pod has finished or is being deleted."""
         return is_finished(local) or local.metadata.deletion_timestamp is not None
 
     def has_started(self, remote: Pod) -> bool:
@@ -61,11 +62,11 @@ class PodMirror(Mirror[Pod]):
         return not is_held(remote)
 
     def is_active(self, remote: Pod) -> bool:
-        """Return whether the copy has not ended."""
+        """Return whether the copy has not finished."""
         return not is_finished(remote)
 
     def is_spent(self, remote: Pod) -> bool:
-        """Return whether the copy has ended and is being deleted.
+        """Return whether the copy has finished and is being deleted.
 
         Its group keeps a failed copy until another pod replaces it.
         """
@@ -91,10 +92,11 @@ def _mirror_shown(local: Pod, remote: PodStatus) -> PodStatus:
     return replace(status, conditions=conditions)
 
 
-def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
-    """Return the patch to a status; a change that is not allowed at once, as from ended to running, takes two steps.
+def _make_patch(local: Pod, status: PodStatus) -> dict[str, Any]:
+    """Return the patch that leads to a status.
 
-    A status that the server would refuse for any pod is left out.
+    A change that is not allowed at once, as from finished to running, takes two. A status that the server would refuse
+    for any pod is left out.
     """
     made = replace(local, status=_make_initial_status(local))
     if not validate_status_update(replace(local, status=status), local):
@@ -103,7 +105,7 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
 
 def _as_made(local: Pod) -> dict[str, Any]:
-    """Return the merge patch to the status of a new pod."""
+    """Return the merge patch that leads to the status of a new pod."""
     return merge_patch(_make_initial_status(local), local.status)
 
 
@@ -112,7 +114,7 @@ def _make_initial_status(local: Pod) -> PodStatus:
     return replace(status, qos_class=before.qos_class, observed_generation=before.observed_generation)
 
 
-def _was_told(pod: Pod) -> bool:
+def _was_told_to_end(pod: Pod) -> bool:
     condition = find_condition(pod, _TOLD)
     return condition is not None and condition.status == "True"
 

@@ -16,7 +16,7 @@ MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirro
 
 
 def list_mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
-    """Return the mirrors of the kinds that the Configuration names, as frameworks or as external kinds."""
+    """Return the mirrors of the kinds in the Configuration: the enabled frameworks, and the external kinds."""
     enabled = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
     named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)
     return (

@@ -1,1 +1,1 @@
-"""Keep a manager's quotas equal to the sum of its workers'."""
+"""Keep a manager's quotas equal to the sum of its workers' quotas."""

@@ -1,4 +1,4 @@
-"""Keep the quotas of ClusterQueues equal to the sum of their workers', if the MultiKueueConfig requests that."""
+"""Keep the quotas of ClusterQueues equal to the sum of their workers' quotas, if the MultiKueueConfig requests that."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """The controller, run by a `Manager`, that writes ClusterQueues' quotas from those of their workers.
+    """The controller that writes ClusterQueues' quotas from the quotas of their workers. A `Manager` runs it.
 
     It watches the queues of workers only if some MultiKueueConfig requests that.
     """
@@ -47,12 +47,12 @@ class ManagerQuotaController(Reconciler):
         super().__init__(manager)
         self._fleet = fleet
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._local = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
+        self._local = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _get_cluster_queue_key})
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
         self._controller.watch(self._queues, when=_has_spec_changed)
-        self._controller.watch(self._local, _cluster_queue, when=_has_spec_changed, gather=GATHER_SECONDS)
+        self._controller.watch(self._local, _get_cluster_queue_key, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._checks, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._configs, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
         self._controller.watch(self._clusters, self._list_queues, when=has_changed_usability, gather=GATHER_SECONDS)
@@ -60,7 +60,7 @@ class ManagerQuotaController(Reconciler):
         fleet.on_queues(self._enqueue_all)
 
     def _list_queues(self, _changed: object = None) -> list[str]:
-        """Return the names of the ClusterQueues with AdmissionChecks, all of which a change may concern."""
+        """Return the names of the ClusterQueues with AdmissionChecks. A change may affect all of them."""
         return [queue.metadata.name for queue in self._queues.all() if queue.spec.admission_checks_strategy is not None]
 
     def _enqueue_all(self) -> None:
@@ -136,7 +136,7 @@ class ManagerQuotaController(Reconciler):
                 await self._client.patch_object(CLUSTER_QUEUE, queue, patch, subresource="status")
 
 
-def _cluster_queue(local: LocalQueue) -> tuple[str, ...]:
+def _get_cluster_queue_key(local: LocalQueue) -> tuple[str, ...]:
     return (local.spec.cluster_queue,)
 
 

@@ -1,8 +1,8 @@
-"""Compute the quota of a manager's ClusterQueue as the sum of its workers' (Kueue KEP-9988). Pure.
+"""Compute the quota of a manager's ClusterQueue as the sum of its workers' quotas (Kueue KEP-9988). Pure.
 
-A manager's LocalQueue and a worker's LocalQueue of the same name belong together, whatever their ClusterQueues are
-called. A manager's flavors have no meaning in its workers. So there must be exactly one flavor, which gets the sum of
-all of the workers' flavors.
+A manager's LocalQueue and a worker's LocalQueue of the same name belong together, whatever the names of their
+ClusterQueues. A manager's flavors have no meaning in its workers. So there must be exactly one flavor, which gets the
+sum of all of the workers' flavors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ class WorkerQueues(Struct, frozen=True):
 
     lost: whether the worker is not connected.
     queues: None while they have not been read.
-    refusal: why they cannot be read.
+    refusal: why they cannot be read; "" if they can.
     """
 
     cluster: str
@@ -58,8 +58,8 @@ def plan_quota(
 ) -> QuotaPlan | None:
     """Return the quotas and condition for a ClusterQueue with a MultiKueue check; None while data are missing.
 
-    config: the check's; None if it does not exist.
-    workers: the existing workers that the config names. A lost worker counts no quota, as upstream: no new workloads
+    config: the check's MultiKueueConfig; None if it does not exist.
+    workers: the existing workers that the config names. As upstream, a lost worker counts no quota: no new workloads
     are sent there, and admitted ones keep their quota.
     """
     groups = queue.spec.resource_groups
@@ -119,7 +119,7 @@ def _list_nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
 def _replace_amounts(groups: ResourceGroups, total: Mapping[str, int]) -> ResourceGroups:
     """Return the groups with these amounts as quotas.
 
-    A resource that no worker has gets 0. Limits stay, and so do equal amounts.
+    A resource that no worker has gets 0. Limits stay, and equal amounts keep their notation.
     """
     group, flavor = groups[0], groups[0].flavors[0]
     quotas = tuple(

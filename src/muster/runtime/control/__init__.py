@@ -1,1 +1,1 @@
-"""Reconcile: queues of keys, controllers, and what starts, paces and elects them."""
+"""Run reconcilers: queues of keys, controllers, and the code that starts, paces and elects them."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from muster.runtime.ids import Random
 
-# Beyond this many failures the delay has reached any sensible limit; it keeps the power small.
+# Beyond this many failures the delay has reached any sensible limit. The bound keeps the power small.
 _MOST_DOUBLINGS = 40
 
 
@@ -22,7 +22,7 @@ class Backoff(Struct, frozen=True):
     limit: float
 
     def delay(self, failures: int, random: "Random") -> float:
-        """Return the seconds to wait after this many failures in a row (1 is the first failure)."""
+        """Return the seconds to wait after this many failures in a row (1 means the first failure)."""
         assert failures >= 1
         step = min(self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(self.limit / 2.0, self.first))
         return min(random.jitter(step), self.limit)

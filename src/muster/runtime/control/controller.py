@@ -1,8 +1,9 @@
 """Run a controller: a queue of keys, some workers, and a function that reconciles one key.
 
-`reconcile(key)` reads the current state, decides, writes, and says when to look again. It must be idempotent: it may
-be killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
-retried, later each time. Stopping lets the running reconciles finish, so that none is cut between two writes.
+`reconcile(key)` reads the current state, decides, writes, and returns when to reconcile again. It must be idempotent:
+it may be killed between any two writes, and may be called again for any reason. Errors never stop a controller: the key
+is retried after growing delays. A stop lets the running reconciles finish, so that none is interrupted between two
+writes.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ Result: TypeAlias = float | None
 Reconcile: TypeAlias = Callable[[str], Awaitable[Result]]
 Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
 
-# How long a stop waits for running reconciles before it cuts them.
+# How long a stop waits for running reconciles before it cancels them.
 STOP_LIMIT_SECONDS = 30.0
 
 # A server's Retry-After may be any number.
@@ -37,7 +38,7 @@ HEARD_WITHIN_SECONDS = 1.0
 # A retry before the watch shows the newer object meets the same conflict. The event of that object usually queues the
 # key sooner than this; a controller that filters the event retries then.
 CONFLICT_SECONDS = 0.1
-# A controller logs that requests get no answer once in this time: hundreds of keys may be tried again meanwhile.
+# How often a controller logs that requests get no response: hundreds of keys may be retried meanwhile.
 UNANSWERED_LOG_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
@@ -51,12 +52,12 @@ class ControllerObserver(QueueObserver, Protocol):
         ...
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """Count one reconcile that has ended."""
+        """Count one finished reconcile and its duration in seconds."""
         ...
 
 
 class Controller:
-    """A queue of keys, with workers that call `reconcile`: one call at a time per key, `workers` calls in all."""
+    """A queue of keys, with `workers` workers that call `reconcile`. A key is never in two calls at once."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Controller:
         self._observer = observer
         self._stop_limit = stop_limit_seconds
         self._tasks: list[asyncio.Task[None]] = []
-        self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
+        self._last_error: dict[str, str] = {}  # the errors of the keys that fail now, by key
         self._silent_until = 0.0  # the end of the time in which no line about a missing answer is logged
         if observer:
             observer.attach(self.queue, workers)
@@ -94,12 +95,11 @@ class Controller:
     ) -> None:
         """Queue keys whenever an object of the informer changes.
 
-        keys: returns the keys that an object maps to, by default its own key. It is called for the old and the new
-        state.
-        when: returns whether a change, as (old, new), matters; by default every change does.
+        keys: returns the keys that an object maps to; None for its own key. It is called for the old and the new state.
+        when: returns whether a change, as (old, new), matters; None for every change.
         gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """
-        keys_of = keys or _own_key
+        keys_of = keys or _list_own_key
 
         def on_change(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
@@ -113,7 +113,10 @@ class Controller:
         informer.on_change(on_change)
 
     async def run(self) -> None:
-        """Work until `stop`. Cancelling once also lets the running reconciles finish; cancelling twice does not."""
+        """Work until `stop`.
+
+        A first cancellation also lets the running reconciles finish; a second one cancels them.
+        """
         names = [f"{self.name}-{number}" for number in range(self._workers)]
         self._tasks = [asyncio.create_task(self._work(), name=name) for name in names]
         try:
@@ -126,7 +129,7 @@ class Controller:
                 task.result()
 
     async def stop(self) -> None:
-        """Start no further reconcile and wait for the running ones; after the limit, cancel and log them."""
+        """Start no further reconcile and wait for the running ones. After the time limit, cancel and log them."""
         self.queue.shut_down()
         try:
             async with asyncio.timeout(self._stop_limit):
@@ -144,7 +147,7 @@ class Controller:
                 await self._attempt(key)
             finally:
                 self.queue.done(key)
-            # A reconcile may end without any wait: let the other tasks on the loop run now.
+            # A reconcile may finish without any wait: let the other tasks on the loop run now.
             await self._clock.sleep(0)
 
     async def _attempt(self, key: str) -> None:
@@ -189,7 +192,7 @@ class Controller:
     def _choose_level(self, error: Exception) -> int:
         """Return the log level for an error.
 
-        If the server does not answer, every key fails alike, and few lines at a high level suffice.
+        If the server does not respond, every key fails alike, and few lines at a high level suffice.
         """
         if not isinstance(error, TransportError):
             return logging.WARNING if isinstance(error, ApiError) else logging.ERROR
@@ -201,7 +204,7 @@ class Controller:
 
 
 def _find_least_delay(error: Exception) -> float:
-    """Return the least number of seconds before the retry of a reconcile that failed with this error."""
+    """Return the minimum number of seconds before the retry of a reconcile that failed with this error."""
     if not isinstance(error, ApiError):
         return 0.0
     requested = error.status.details.retry_after_seconds if error.status.details else 0
@@ -210,7 +213,10 @@ def _find_least_delay(error: Exception) -> float:
 
 
 def _is_behind(error: Exception, delay: float) -> bool:
-    """Return whether an error is expected because the cache is stale: the written object changed or was deleted."""
+    """Return whether an error is expected because the cache is stale: the written object changed or was deleted.
+
+    delay: the seconds until the retry.
+    """
     if not isinstance(error, ApiError):
         return False
     return (
@@ -220,5 +226,5 @@ def _is_behind(error: Exception, delay: float) -> bool:
     )
 
 
-def _own_key(obj: Any) -> tuple[str]:
+def _list_own_key(obj: Any) -> tuple[str]:
     return (key_of(obj),)

@@ -1,4 +1,4 @@
-"""Queue things in lanes, one for each owner, which take turns: an owner of many things delays only its own."""
+"""Queue items in lanes, one for each owner. Lanes take turns, so an owner of many items delays only its own items."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
@@ -9,12 +9,12 @@ T = TypeVar("T")
 Lane: TypeAlias = tuple[Hashable, ...]
 """Where a thing waits: a namespace, say, and in it a family. The namespaces take turns, and in each its families."""
 
-# Lanes by name, the next one first; the innermost hold things. No lane is empty.
+# Lanes by name, the next one first; the innermost contain items. No lane is empty.
 _Branch: TypeAlias = "OrderedDict[Hashable, Any]"
 
 
 class Lanes(Generic[T]):
-    """A queue of items in lanes, which are served in turn, one item at a time.
+    """A queue of items in lanes. Lanes take turns, with one item each.
 
     A lane that becomes non-empty again gets the last turn. The lane of an item is a path; all lanes of one `Lanes` have
     paths of equal length.
@@ -44,7 +44,7 @@ class Lanes(Generic[T]):
         return self._pop_from(self._lanes, is_wanted)
 
     def keep(self, is_kept: Callable[[T], bool]) -> None:
-        """Drop all items for which `is_kept` returns false. The order of the others does not change."""
+        """Drop all items for which `is_kept` returns false, and keep the order of the others."""
         self._count = 0
         self._lanes = self._filter_branch(self._lanes, is_kept)
 

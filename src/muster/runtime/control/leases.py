@@ -1,12 +1,12 @@
 """Elect a leader: of many candidates, at most one works (client-go's algorithm on a Lease).
 
-A candidate takes the Lease when it is free, or when it has watched it for a whole lease time without seeing it
-renewed: only its own clock counts, never the times written in the object. The holder renews it every few seconds.
+A candidate takes the Lease when it is free, or when the candidate has seen no renewal for a whole lease duration. Only
+its own clock counts, never the times written in the object. The holder renews the Lease every few seconds.
 
-Why there are never two leaders: a leader counts its time from *before* it sent the last renewal that succeeded, others
-count theirs from after they saw it. At the renewal limit it stops, and its `fence` lets no write out any more, whatever
-the work still tries. Writes that are under way then have the rest of the lease time to arrive or be lost. Clocks may
-differ, but must run at about the same speed.
+There are never two leaders. A leader counts its time from *before* it sent the last renewal that succeeded; other
+candidates count theirs from after they saw the renewal. At the renewal limit the leader stops, and its `fence` blocks
+all writes that it still tries. Writes that were already sent then have the rest of the lease duration to arrive or be
+lost. Clocks may differ, but must run at about the same speed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from muster.runtime.transport import ClosedError, Request, Response, Transport, 
 
 # Candidates try for a free Lease at random between one and 2.2 times the retry period (client-go).
 _JITTER = 1.2
-# A standby reads the Lease so many times in a retry period, plus a jitter of a fifth. The lease's time begins for the
+# A standby reads the Lease this many times in a retry period, plus a jitter of a fifth. The lease's time begins for the
 # standby when it sees a renewal, so a late read delays a take-over by as much.
 _LOOKS, _LOOK_JITTER = 2, 0.2
 # A read at the very end of a lease might come before that end.
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """A leader could not renew its Lease in time, or another candidate has taken the Lease."""
+    """A loss of leadership: the leader could not renew its Lease in time, or another candidate has taken the Lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The duration of a lease, the time limit of its renewal, and the interval between tries, in seconds."""
+    """The duration of a lease, the time limit of its renewal, and the interval between attempts, in seconds."""
 
     lease: float = 15.0
     renew_limit: float = 10.0
@@ -59,7 +59,7 @@ class Timing:
 def make_claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
     """Return the spec that a candidate writes to take or renew the Lease; None while another candidate holds it.
 
-    lease: the present Lease; None if there is none.
+    lease: the current Lease; None if it does not exist.
     unchanged: for how many seconds the candidate has seen the Lease without a change.
     """
     spec = lease.spec if lease else LeaseSpec()
@@ -110,20 +110,20 @@ class Election:
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
-        """Return a transport whose writes, retries included, fail unless this candidate is leading."""
+        """Return a transport whose writes, including retries, fail unless this candidate leads."""
         return _Fence(transport, lambda: self.is_leading)
 
     async def run(
         self, work: Callable[[], Coroutine[Any, Any, None]], hang_up: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Wait for the Lease, run `work` while holding it, and release the Lease when `work` is done or cancelled.
+        """Wait for the Lease, run `work` while holding it, and release the Lease when `work` returns or is cancelled.
 
         hang_up: called when the Lease is lost, before `work` is cancelled, so that `work` need not wait for a server
-        that may not answer.
-        Raises `LeadershipLostError` when the Lease is lost; `work` was cancelled and has ended by then.
+        that may not respond.
+        Raises `LeadershipLostError` when the Lease is lost; `work` was cancelled and has stopped by then.
         """
         while not await self._try():
-            await self._clock.sleep(self._seconds_until_next_try())
+            await self._clock.sleep(self._compute_seconds_until_next_try())
         log.info("%s leads (%s/%s)", self.identity, self._namespace, self._name)
         working = asyncio.create_task(work(), name=f"work-of-{self.identity}")
         renewing = asyncio.create_task(self._renew(), name=f"lease-of-{self.identity}")
@@ -142,8 +142,8 @@ class Election:
         renewing.result()
         raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
 
-    def _seconds_until_next_try(self) -> float:
-        """Return the seconds until the next try to take the Lease: at the latest until just after it expires."""
+    def _compute_seconds_until_next_try(self) -> float:
+        """Return the seconds until the next attempt to take the Lease: at the latest just after it expires."""
         if self._seen is None or not self._seen.spec.holder_identity:
             return self._random.jitter(self._timing.retry, _JITTER)
         pause = self._random.jitter(self._timing.retry / _LOOKS, _LOOK_JITTER)
@@ -151,7 +151,7 @@ class Election:
         return min(pause, left + _AFTER) if left > 0 else pause
 
     async def _renew(self) -> None:
-        """Renew the Lease, until it is lost."""
+        """Renew the Lease until it is lost."""
         assert self._renewed_at is not None
         while True:
             await self._clock.sleep(self._timing.retry)
@@ -166,9 +166,10 @@ class Election:
                 return
 
     async def _try(self) -> bool:
-        """Try once to take or renew the Lease, and return whether this candidate leads now.
+        """Try once to take or renew the Lease; return whether this candidate leads now.
 
-        A request without an answer, as over a silently broken connection, is cut early enough for another try.
+        A request without a response, as over a silently broken connection, is cancelled early enough for another
+        attempt.
         """
         patience = self._timing.renew_limit / 2
         try:
@@ -187,7 +188,7 @@ class Election:
         await self._read_lease()
         spec = make_claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
         if spec is not None:
-            # Not from `started`: only what was sent after now can be seen by others after now.
+            # Not from `started`: others can see only renewals that were sent after now.
             sent_at = self._clock.monotonic()
             await self._write(spec)
             self._renewed_at = sent_at
@@ -195,7 +196,7 @@ class Election:
         return spec is not None and self.is_leading  # an answer that came too late is useless
 
     def _log_failure(self, problem: str) -> None:
-        """Log a problem, unless it is the one that was logged last."""
+        """Log a problem unless the last log entry was the same. problem: "" after a success."""
         if problem and problem != self._trouble:
             log.warning("lease %s/%s: %s", self._namespace, self._name, problem)
         self._trouble = problem

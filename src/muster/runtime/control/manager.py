@@ -1,8 +1,8 @@
 """Start the parts of a process in order, and stop them in order.
 
-Order: informers, until each has its first list; then every added part, in the order of adding. Stopping goes
-backwards, so that the parts on which others depend (events, caches) stop last. Nothing dies silently: when any part
-ends before it was stopped, everything is stopped and `run` raises its error.
+The informers start first. When each has its first list, the added parts start in the order of adding. The manager stops
+them in reverse order, so that the parts on which others depend (events, caches) stop last. No part fails silently: when
+a part ends before it was stopped, the manager stops all parts and `run` raises the error.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 class Runnable(Protocol):
     """A component that a `Manager` runs.
 
-    `run` works until `stop` is called, and may finish what it has begun; or it runs for ever.
+    `run` works until `stop` is called, and may finish the work that it has started; or it runs for ever.
     """
 
     @property
@@ -50,7 +50,7 @@ class Runnable(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Ask `run` to end soon, and wait for its pending writes."""
+        """Ask `run` to return soon, and wait for its pending writes."""
         ...
 
 
@@ -69,8 +69,9 @@ class Manager:
     ) -> None:
         """Make a manager without parts.
 
-        registry: holds the metrics of the parts.
+        registry: contains the metrics of the parts; None for a new one.
         transform: returns the form in which informers store an object.
+        stop_limit_seconds: how long `stop` waits for each part.
         """
         self.client = client
         self.clock = clock
@@ -91,7 +92,7 @@ class Manager:
         self._running = False
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._has_grace = True  # a stop waits for what the parts have begun
+        self._has_grace = True  # whether a stop waits for the parts' unfinished work
         self._failure: BaseException | None = None
 
     def informer(
@@ -104,13 +105,13 @@ class Manager:
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
     ) -> Informer[T]:
-        """Return the informer of that kind, namespace and selectors; calls with the same arguments share one.
+        """Return the informer of that kind, namespace and selectors.
 
-        indexes: are added to the shared informer.
-        optional: whether the start need not wait for a kind that the server does not serve. One caller that says so
-        suffices.
-        Before `run`, callers that want only metadata share the informer of callers that want whole objects. An informer
-        that is requested later has a kind that may be forgotten, so it is not shared in that way.
+        Calls with the same arguments return the same informer.
+        indexes: added to the shared informer.
+        optional: whether the start need not wait for a kind that the server does not serve. It suffices that one caller
+        sets it. Before `run`, callers that need only metadata share the informer of callers that need whole objects.
+        After that, an informer may be for a kind that is forgotten later, so it is not shared in this way.
         """
         where = (namespace, labels, fields)
         informer = self._informers.get((kind, *where))
@@ -125,7 +126,8 @@ class Manager:
     def _make_follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
         """Return an informer for objects that no informer with the same kind and selectors follows yet.
 
-        If an informer of the same objects exists that sees only their metadata, or sees more, both share the wider one.
+        If an informer already follows the same objects with more or less of their fields, both share the one with more
+        fields.
         """
         metadata = (kind.seen_as(Object), *where)
         shares = kind.type is not dict and not self._running
@@ -145,9 +147,9 @@ class Manager:
         return follower
 
     def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
-        """Stop following a kind that is no longer served, or its informers with this namespace and selector.
+        """Stop following a kind that is no longer served, or only its informers with this namespace and selector.
 
-        Those informers keep what they have seen, and get no updates.
+        These informers keep their objects, and get no updates.
         """
         part = namespace or fields
         for key in [key for key in self._informers if key[0] == kind]:
@@ -160,18 +162,18 @@ class Manager:
 
     @property
     def awaited(self) -> list[str]:
-        """The resources whose first list the start waits for."""
+        """The resources for whose first list the start still waits."""
         unknown = (informer for informer in self._informers.values() if not informer.synced.is_set())
         return sorted({informer.kind.resource for informer in unknown})
 
     @property
     def trouble(self) -> str:
-        """The last failure to list the first of the awaited resources, by name; "" if there is none."""
+        """The last failure to list the first of the awaited resources, by name; "" without a failure."""
         unknown = (each for each in self._informers.values() if not each.synced.is_set())
         return next((each.trouble for each in sorted(unknown, key=lambda each: each.kind.resource) if each.trouble), "")
 
     def unready(self) -> str:
-        """Return what the start waits for, and why; "" if everything has started."""
+        """Return why the start is not complete, as text; "" if everything has started."""
         if self.ready.is_set():
             return ""
         why = f": {self.trouble}" if self.trouble else ""
@@ -180,12 +182,12 @@ class Manager:
     def controller(
         self, name: str, reconcile: Reconcile, *, workers: int = 1, lane: Callable[[str], Lane] = namespace_of
     ) -> Controller:
-        """Return a controller that counts in this manager's registry; the caller runs it."""
+        """Return a controller with metrics in this manager's registry. The caller runs it."""
         observer = self.registry.controller(name)
         return Controller(name, reconcile, self.clock, self.random, workers=workers, observer=observer, lane=lane)
 
     def add(self, part: Runnable) -> None:
-        """Add a part to run; only before `run`."""
+        """Add a part to run. Call it only before `run`."""
         assert not self._running, "parts are added before the manager runs"
         self._parts.append(part)
 
@@ -208,13 +210,13 @@ class Manager:
             raise self._failure
 
     async def stop(self) -> None:
-        """Stop everything, in order; returns when everything has ended. Do nothing if `run` was never called."""
+        """Stop all parts, in order; return when all have stopped. Do nothing if `run` was never called."""
         self._stopping.set()
         if self._running:
             await self._stopped.wait()
 
     def skip_grace(self) -> None:
-        """Let the next `stop` not wait for what the parts have begun, because none of their requests is sent now."""
+        """Let the next `stop` not wait for pending work of the parts: none of their requests can be sent now."""
         self._has_grace = False
 
     async def _start_all(self) -> None:

@@ -1,9 +1,9 @@
 """Remember a controller's own writes until its caches show them. Otherwise the controller would decide the same again.
 
-Either the controller decides nothing before its caches show all writes (`Expectations`: otherwise a second pod would be
-created for an index), or the written state counts until the cache shows it (`MutationCache`: quota is given in quick
-succession). Versions of one resource are comparable (kubernetes KEP-5504), so one version stands for any number of
-writes. A list after a lost watch shows the writes as well as events do.
+There are two ways. With `Expectations`, the controller decides nothing before its caches show all its writes, so that
+it does not create a second pod for an index. With `MutationCache`, the written state counts until the cache shows it,
+so that quota can be given in quick succession. Versions of one resource are comparable (kubernetes KEP-5504), so one
+version stands for any number of writes. A list after a lost watch shows the writes as well as events do.
 """
 
 from collections.abc import Callable, Iterable
@@ -49,8 +49,8 @@ class Expectations(Struct):
     def are_met(self, owner: Any, version: str) -> bool:
         """Return whether the caches show every recorded write.
 
-        owner: the owner as cached.
-        version: the version up to which the cache of the dependents is complete. Deletions must be reported with `saw`.
+        owner: the cached owner.
+        version: the version up to which the cache of the dependents is complete. Report deletions with `saw` before.
         """
         return (
             revision_of(owner) >= self.owner
@@ -60,7 +60,7 @@ class Expectations(Struct):
         )
 
     def check_cache(self, dependents: Iterable[Any]) -> None:
-        """Record with `saw` whether the cache still has the dependents that should be gone, as an event may be lost.
+        """Report with `saw` which deleted dependents the cache no longer contains, because an event may be lost.
 
         dependents: all dependents in the cache.
         """
@@ -74,7 +74,7 @@ class MutationCache(Generic[T]):
     """A view of an informer's objects in which this process's own newer writes replace the informer's state.
 
     client-go has the same.
-    seen: returns the informer's object with a key.
+    seen: returns the informer's object with a key; None if there is none.
     """
 
     def __init__(self, seen: Callable[[str], T | None]) -> None:
@@ -82,12 +82,12 @@ class MutationCache(Generic[T]):
         self._written: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """Return the newest known state of the object with that key."""
+        """Return the newest known state of the object with that key; None if there is none."""
         seen, written = self._seen(key), self._written.get(key)
         return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def wrote(self, obj: T) -> None:
-        """Record the state of an object that the server stored after a write of this process."""
+        """Record the stored state of an object after a write of this process."""
         if self._seen(key_of(obj)) is not None:
             self._written[key_of(obj)] = obj
 

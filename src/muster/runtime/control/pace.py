@@ -7,12 +7,12 @@ from muster.api.config.types import ClientConnection
 from muster.runtime.clock import Clock
 from muster.runtime.transport import Request, Response, Transport
 
-# client-go's defaults, which 0 stands for.
+# client-go's defaults, which apply if a setting is 0.
 GO_RATE, GO_BURST = 5.0, 10
 
 
 def paced_as(transport: Transport, clock: Clock, settings: ClientConnection | None) -> Transport:
-    """Return the transport limited to the configured rate of requests, as client-go does.
+    """Return the transport limited to the configured rate of requests, as in client-go.
 
     settings: the rate and the burst; None for no limit.
     """
@@ -22,7 +22,7 @@ def paced_as(transport: Transport, clock: Clock, settings: ClientConnection | No
 
 
 class Bucket:
-    """A token bucket: `rate` requests a second, and `burst` at once after a pause."""
+    """A token bucket: `rate` requests per second, and `burst` requests at once after a pause."""
 
     def __init__(self, rate: float, burst: int, now: float) -> None:
         self._rate, self._burst = rate, burst
@@ -36,20 +36,20 @@ class Bucket:
 
 
 class PacedTransport:
-    """A transport that delays requests so that they do not exceed a rate. A stream counts once, when it begins."""
+    """A transport that delays requests so that they do not exceed a rate. A stream counts once, when it opens."""
 
     def __init__(self, inner: Transport, clock: Clock, rate: float, burst: int) -> None:
         self._inner, self._clock = inner, clock
         self._bucket = Bucket(rate, burst, clock.monotonic())
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if there is none."""
+        """Return the response, whatever its status. Raises `TransportError` if there is none."""
         await self._turn()
         return await self._inner.request(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open the body as it comes. Raises what the inner transport raises."""
+        """Yield the body in pieces as they arrive. Raises the errors of the inner transport."""
         await self._turn()
         async with self._inner.stream(request) as chunks:
             yield chunks

@@ -1,14 +1,15 @@
 """Queue keys between events and workers: each key that needs a reconcile, once.
 
 Invariants
-- A key is handed to one worker at a time. Added again meanwhile, it comes back after `done`.
-- A key waits at most once: adding it again may only raise its priority or bring its time forward.
-- Higher priorities first; of equal ones the namespaces take turns, and within one keys come in the order in which
-  they became ready. So a namespace with many keys makes only its own keys wait for them.
-- A key's delay ends with an earlier `add`: the worker that reconciles the key sets the next delay.
 
-A queue belongs to one event loop, knows nothing of what keys mean, and holds nothing that matters: keys that are lost
-at shutdown come back with the next list.
+- A key is handed to one worker at a time. If it is added again meanwhile, it is queued again after `done`.
+- A key is queued at most once. Adding it again may only raise its priority or bring its time forward.
+- Higher priorities come first. Among equal priorities the namespaces take turns, and within a namespace keys come in
+  the order in which they became ready. So a namespace with many keys delays only its own keys.
+- An earlier `add` ends a key's delay. The worker that reconciles the key sets the next delay.
+
+A queue belongs to one event loop, and does not know the meaning of keys. It contains no durable state: keys that are
+lost at shutdown come back with the next list.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from muster.runtime.ids import Random
 
 # client-go starts at 5 ms; at most a minute, so that a repaired server is noticed soon.
 RETRY = Backoff(first=0.005, limit=60.0)
-# The number of out-of-date entries that a heap or lanes may hold beyond the number of their keys.
+# The maximum number of outdated entries in a heap or lanes beyond the number of their keys.
 _STALE_LIMIT = 64
 
 
@@ -42,18 +43,20 @@ class QueueObserver(Protocol):
         ...
 
     def started(self, waited_seconds: float) -> None:
-        """Count a key that a worker took, and the seconds for which it had been ready."""
+        """Count a key that a worker took. waited_seconds: how long the key had been ready."""
         ...
 
     def finished(self, worked_seconds: float) -> None:
-        """Count a key that a worker has finished, and for how many seconds it had the key."""
+        """Count a key that a worker has finished. worked_seconds: how long the worker had the key."""
         ...
 
 
 class _Waiting(Struct):
     """A key that waits in the queue.
 
-    ready_at: when it becomes ready. ready: whether it is ready; then it has been since `ready_at`.
+    ready_at: when it becomes ready, by the monotonic clock.
+    order: in which order keys become ready.
+    ready: whether it is ready; then it has been since `ready_at`.
     """
 
     priority: int
@@ -70,7 +73,7 @@ def namespace_of(key: str) -> Lane:
 class WorkQueue:
     """A queue of keys that need work.
 
-    lane: returns the lane of a key. The lanes take turns.
+    lane: returns the lane of a key. Lanes take turns.
     """
 
     def __init__(
@@ -116,16 +119,16 @@ class WorkQueue:
 
     @property
     def working(self) -> dict[str, float]:
-        """The keys that workers have, and for how many seconds they have had them."""
+        """The keys that workers have, and for how many seconds they have had each key."""
         now = self._clock.monotonic()
         return {key: now - since for key, since in self._working.items()}
 
     def add(self, key: str, priority: int = 0) -> None:
-        """Queue the key to be worked on now."""
+        """Queue the key for work now."""
         self._add(key, self._clock.monotonic(), priority)
 
     def add_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """Queue the key to be worked on after this many seconds.
+        """Queue the key for work after this many seconds.
 
         If it is queued for an earlier time, that time stays.
         """
@@ -145,11 +148,11 @@ class WorkQueue:
         self._failures.pop(key, None)
 
     def failures(self, key: str) -> int:
-        """Return how often the key failed in a row."""
+        """Return how often the key has failed in a row."""
         return self._failures.get(key, 0)
 
     async def get(self) -> str | None:
-        """Wait for the next key and return it; None once the queue is shut down.
+        """Wait for the next key and return it; None after the queue is shut down.
 
         No other caller gets this key until `done`.
         """
@@ -184,7 +187,7 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Give out and accept no more keys. A worker that has a key may finish it."""
+        """Return and accept no more keys. A worker that has a key may finish it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()
@@ -199,7 +202,7 @@ class WorkQueue:
             self._wake()
 
     async def drain(self) -> None:
-        """Wait until no worker has a key; call it after `shut_down`."""
+        """Wait until no worker has a key. Call it after `shut_down`."""
         if self._working:
             future = asyncio.get_running_loop().create_future()
             self._idle.append(future)
@@ -255,7 +258,7 @@ class WorkQueue:
         self._wake()
 
     def _forget_stale(self) -> None:
-        """Drop entries that are out of date, because their key was added again with a higher priority."""
+        """Drop outdated entries, whose keys were added again with a higher priority or earlier time."""
         for lanes in self._ready.values():
             lanes.keep(self._is_current)
         self._ready = {priority: lanes for priority, lanes in self._ready.items() if lanes}
@@ -295,7 +298,7 @@ class WorkQueue:
                 return
 
     def _set_timer(self) -> None:
-        """Set the one timer, for the first delayed key."""
+        """Set the timer for the first delayed key."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -317,6 +320,6 @@ class WorkQueue:
         self._set_timer()
 
     def _find_waiting(self, key: str, order: int) -> _Waiting | None:
-        """Return the waiting key that an entry of the heap stands for; None if the entry is out of date."""
+        """Return the waiting key of a heap entry; None if the entry is outdated."""
         entry = self._waiting.get(key)
         return entry if entry and entry.order == order else None

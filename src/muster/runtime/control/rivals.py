@@ -1,9 +1,9 @@
-"""Decide whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
+"""Decide whether another writer keeps undoing this process's writes, and how long the next write then waits. Pure.
 
-The module knows no kinds and no forms of requests. It compares an object before a write with the object after the
-write; the object itself records who manages which field. The empty path stands for the existence of the object. A
-controller that only reacts to another one (a check that is reset, a status that follows) is not slowed down, unless the
-same field changes back and forth several times within a minute.
+The module does not depend on kinds or on formats of requests. It compares an object before a write with the object
+after the write; the object itself records which manager set which field. The empty path means the existence of the
+object. A controller that only reacts to another one (a check that is reset, a status that follows) is not slowed down,
+unless the same field changes back and forth several times within a minute.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ NEXT_LOOK = 64
 # A writer that has set a field so often, each time against the same value of another, is being undone.
 NOTICED = 4
 LONGEST_SECONDS = 300.0
-# Changes further apart are no quarrel; after so long without a write, the record starts again.
+# Changes further apart are no quarrel. After this long without a write, the record starts again.
 FAR_APART_SECONDS = 60.0
 
 # Steps: a field's name, or for a list item its identifying field and that field's value. Empty: the whole object.
@@ -37,10 +37,11 @@ _SERVERS = frozenset(
 
 
 class FieldChange(Struct, frozen=True):
-    """A field that a write of this process sets from `theirs` to `ours`; None stands for an absent field.
+    """A field that a write of this process changes.
 
-    rival: the writer that set the old value; "" if this process did.
-    If this process creates or deletes an object, the path is empty, and `theirs` identifies the owner of the object.
+    theirs, ours: the value before and after the write; None means an absent field.
+    rival: the writer that set the old value; "" if this process did. If this process creates or deletes an object, the
+    path is empty, and `theirs` identifies the owner of the object.
     """
 
     path: Path
@@ -76,17 +77,20 @@ class Quarrel(Struct, frozen=True):
 
     @property
     def is_noticed(self) -> bool:
-        """Whether the field was set so often that it is no coincidence."""
+        """Whether the field was set so often that this is no coincidence."""
         return self.times >= NOTICED
 
     @property
     def free_at(self) -> float:
-        """The time from which this process may set the field again. The wait grows with each repetition."""
+        """The time, in seconds, from which this process may set the field again.
+
+        The wait grows with each repetition.
+        """
         # 2**10 s already exceeds the limit; without the bound, a quarrel of days would overflow.
         return self.at + (min(2.0 ** min(self.times - NOTICED, 10), LONGEST_SECONDS) if self.is_noticed else 0.0)
 
     def is_over(self, now: float) -> bool:
-        """Return whether the quarrel is so old that the next change counts as a new one."""
+        """Return whether the quarrel is so old that the next change starts a new one."""
         return now - self.free_at > FAR_APART_SECONDS
 
 
@@ -96,7 +100,7 @@ class WriteRecord(Struct, frozen=True):
     writes: how many writes there were.
     check_from: after this many writes, the object is read before each further write.
     last: the time of the last write.
-    uid: the UID of the present object.
+    uid: the UID of the current object.
     quarrels: the disputed fields, by path.
     """
 
@@ -114,7 +118,7 @@ class WriteRecord(Struct, frozen=True):
         return self.writes >= (self.check_from if of_fields else FIRST_LOOK)
 
     def waits(self, now: float) -> bool:
-        """Return whether this process may not set some disputed field again yet."""
+        """Return whether this process may not yet set some disputed field again."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
     def held_by(self, changes: Sequence[FieldChange], now: float) -> Quarrel | None:
@@ -127,7 +131,7 @@ class WriteRecord(Struct, frozen=True):
 
 
 def count_write(record: WriteRecord, now: float) -> WriteRecord:
-    """Return the record with one more write counted. A record of long ago is replaced by a new one."""
+    """Return the record with one more write counted. If the last write was long ago, return a new record."""
     if now - record.last > LONGEST_SECONDS + FAR_APART_SECONDS:
         return WriteRecord(1, last=now)
     return WriteRecord(record.writes + 1, record.check_from, now, record.uid, record.quarrels)
@@ -136,7 +140,7 @@ def count_write(record: WriteRecord, now: float) -> WriteRecord:
 def meet_object(record: WriteRecord, uid: str) -> WriteRecord:
     """Return the record for the object with this UID.
 
-    If it is another object than before, the quarrels about fields of the earlier object are forgotten.
+    If it differs from the previous object, the quarrels about fields of that object are dropped.
     """
     if uid == record.uid:
         return record
@@ -147,7 +151,7 @@ def meet_object(record: WriteRecord, uid: str) -> WriteRecord:
 def judge_write(record: WriteRecord, changes: Sequence[FieldChange], now: float) -> WriteRecord:
     """Return the record after a successful write with these changes.
 
-    A field that this process had set before is no longer disputed, and neither is a field below it.
+    A field that this process itself had set before is no longer disputed, and neither are its nested fields.
     """
     ours = [change.path for change in changes if not change.rival]
     quarrels = {
@@ -165,10 +169,11 @@ def judge_write(record: WriteRecord, changes: Sequence[FieldChange], now: float)
 
 
 def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:
-    """Compare an object before and after a write of this process; return each field that the write changed.
+    """Return each field that a write of this process changed, by comparing the object before and after the write.
 
     A creation or deletion is one change, with an empty path.
-    before: the object before the write; None if the write created it. after: None if the write deleted the object.
+    before: the object before the write; None if the write created it.
+    after: None if the write deleted the object.
     us: the field manager of this process, whose own earlier values have no rival.
     """
     if before is None or after is None:
@@ -200,7 +205,7 @@ def _list_owners(document: Document) -> list[str]:
 
 
 def _is_object(document: Document) -> bool:
-    """Return whether the document is an object. A document without a UID is a list, or the answer to a question."""
+    """Return whether the document is an object. A document without a UID is a list or a review."""
     return bool((document.get("metadata") or {}).get("uid"))
 
 
@@ -231,16 +236,16 @@ def _list_items(value: Any) -> list[Any]:
 
 def _find_identity_field(items: list[Any]) -> str:
     """Return the field that identifies the items of a list; "" if there is none."""
-    return next((key for key in _IDENTITIES if items and all(_identity_of(item, key) for item in items)), "")
+    return next((key for key in _IDENTITIES if items and all(_get_text(item, key) for item in items)), "")
 
 
-def _identity_of(item: Any, key: str) -> str:
+def _get_text(item: Any, key: str) -> str:
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str) else ""
 
 
 def _find_rival(managers: Sequence[Document], path: Path, us: str) -> str:
-    """Return which field manager set a field last.
+    """Return the field manager that set a field last.
 
     Return "" if this process did. Removing a field leaves no trace, so the latest writer counts as its remover.
     """
@@ -253,7 +258,7 @@ def _find_rival(managers: Sequence[Document], path: Path, us: str) -> str:
 
 
 def _holds(fields: Any, path: Path) -> bool:
-    """Return whether a field set has a path, or one above it as a whole."""
+    """Return whether a field set contains a path, or all of a shorter path that leads to it."""
     for depth, step in enumerate(path):
         if not isinstance(fields, dict):
             return False

@@ -1,8 +1,8 @@
 """Slow down a controller's writes when it and another writer undo each other's writes again and again.
 
-Two programs that disagree about a field, or about whether an object exists, would else write as fast as the server
-answers, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a busy
-server would refuse it, and an event names the field and the rival. `runtime.rivals` decides.
+Two programs may disagree about a field, or about whether an object exists. Then both would write as fast as the server
+responds, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a
+busy server would refuse it, and an event names the field and the rival. `runtime.rivals` decides.
 """
 
 import math
@@ -31,7 +31,7 @@ from muster.runtime.control.rivals import (
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.transport import Request, Response, Transport
 
-# The number of objects whose writes are counted; the one that was written longest ago is forgotten.
+# The maximum number of objects whose writes are counted. The object with the oldest write is dropped first.
 OBJECTS = 4096
 _LONGEST_VALUE = 64
 
@@ -46,10 +46,10 @@ class YieldingTransport:
         self._known: OrderedDict[str, WriteRecord] = OrderedDict()
 
     async def request(self, request: Request) -> Response:
-        """Send the request, and return the server's answer.
+        """Send the request, and return the server's response.
 
-        A write that another writer keeps undoing is not sent: the method returns a refusal (429) of its own. Raises
-        `TransportError` if the server gives no answer.
+        A write that another writer keeps undoing is not sent: the method itself returns a refusal (429). Raises
+        `TransportError` if the server does not respond.
         """
         path = "" if request.method == "GET" or "dryRun" in request.query else _find_written_path(request)
         if not path:
@@ -66,7 +66,10 @@ class YieldingTransport:
         return answer
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a stream of the inner transport, as it is: streams only read. Raises what the inner transport raises."""
+        """Open a stream of the inner transport, without delay because streams only read.
+
+        Raises the inner transport's errors.
+        """
         return self._inner.stream(request)
 
     async def close(self) -> None:
@@ -80,7 +83,7 @@ class YieldingTransport:
             return await self._inner.request(request)
         record = meet_object(record, _get_uid(before))
         if record.waits(now):
-            held = record.held_by(await self._would_change(request, before, us), now)
+            held = record.held_by(await self._predict_changes(request, before, us), now)
             if held is not None:
                 wait = math.ceil(held.free_at - now)
                 return _make_refusal(
@@ -100,10 +103,11 @@ class YieldingTransport:
                 )
         return answer
 
-    async def _would_change(self, request: Request, before: Document | None, us: str) -> list[FieldChange]:
-        """Return the changes that a write would make, by asking the server for a dry run.
+    async def _predict_changes(self, request: Request, before: Document | None, us: str) -> list[FieldChange]:
+        """Return the changes that a write would make, according to a dry run on the server.
 
-        before: the object before the write. us: the field manager of our writes.
+        before: the object before the write; None if it does not exist.
+        us: the field manager of this process's writes.
         """
         if request.method == "DELETE":
             return find_changes(before, None, us)
@@ -111,7 +115,10 @@ class YieldingTransport:
         return [] if after is None else find_changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
-        """Drop the records of the objects of a collection that this process has just deleted, because no rival did."""
+        """Drop the records of the objects of a collection that this process has just deleted.
+
+        No rival deleted these objects.
+        """
         if answer.status < 400 and not (body := _body(answer.body)).metadata.uid:
             for item in _bodies(body.items):
                 self._known.pop(f"{path}/{item.metadata.name}", None)

@@ -1,1 +1,1 @@
-"""Record what happened to objects as Events, for people to read."""
+"""Record occurrences about objects as Events, for people to read."""

@@ -1,12 +1,12 @@
 """Keep the number of Event objects small, however often something happens (client-go's rules and numbers).
 
-1. A repeated event raises the count of the existing one.
-2. Of events that differ only in their messages and come within ten minutes of each other, nine messages get events of
-   their own; all others share one, whose message begins with "(combined from similar events): ".
-3. Occurrences recorded as one series are one event, whatever their messages; the newest message is shown.
-4. One source may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
+1. A repeated event raises the count of the existing Event.
+2. Events may differ only in their messages and follow each other within ten minutes. Then nine messages get Events of
+   their own, and all others share one, whose message begins with "(combined from similar events): ".
+3. Occurrences recorded as a series are one Event, whatever their messages; the newest message is shown.
+4. One source may write 25 Events about one object at once, and one more every five minutes; further ones are dropped.
 
-Pure: the caller gives the time. The memory is bounded; forgetting only means one event more than needed.
+Pure: the caller passes the time. The memory is bounded; a dropped entry only causes one more Event than needed.
 """
 
 from collections import OrderedDict
@@ -41,7 +41,7 @@ class Occurrence(NamedTuple):
 
 
 class Sighting(Struct):
-    """The write that an occurrence requires: create the Event, or raise the count of an existing one.
+    """The write for an occurrence: create the Event, or raise the count of an existing one.
 
     name: the name of the Event; "" until the Event has been written.
     count: how often the event has occurred so far.
@@ -68,7 +68,7 @@ class _Bucket(Struct):
 
 
 class _Recent(Generic[V]):
-    """A map of limited size, which drops the entry that was not used for the longest time."""
+    """A map of limited size, which drops the least recently used entry."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
@@ -87,7 +87,7 @@ class _Recent(Generic[V]):
 
 
 class Correlator:
-    """The memory of all recent events of a process, which decides how each further occurrence is written."""
+    """The memory of all recent events of a process. It decides how each further occurrence is written."""
 
     def __init__(self) -> None:
         self._similar: _Recent[_Similar] = _Recent()
@@ -95,9 +95,9 @@ class Correlator:
         self._buckets: _Recent[_Bucket] = _Recent()
 
     def correlate(self, event: Occurrence, now: datetime) -> Sighting | None:
-        """Count an occurrence; return the write that it requires.
+        """Count an occurrence; return the write for it.
 
-        Return None if the source has written as many events about the object as it may.
+        Return None if the source has written the maximum number of Events about the object.
         """
         key, message = self._combine(event, now)
         sighting = self._sightings.get(key)
@@ -111,7 +111,7 @@ class Correlator:
         return sighting if self._is_allowed(event, now) else None
 
     def _combine(self, event: Occurrence, now: datetime) -> tuple[Hashable, str]:
-        key = (*_source_key(event), event.type, event.reason)
+        key = (*_make_source_key(event), event.type, event.reason)
         if event.series:
             return key, event.message
         similar = self._similar.get(key)
@@ -125,7 +125,7 @@ class Correlator:
         return key, COMBINED + event.message
 
     def _is_allowed(self, event: Occurrence, now: datetime) -> bool:
-        key = _source_key(event)
+        key = _make_source_key(event)
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = _Bucket(BURST, now)
@@ -139,10 +139,10 @@ class Correlator:
         return True
 
 
-def _source_key(event: Occurrence) -> tuple[str, ...]:
+def _make_source_key(event: Occurrence) -> tuple[str, ...]:
     """Return the key of an event's source and object.
 
-    The key leaves out the resourceVersion, which only says when the object was read.
+    The key leaves out the resourceVersion, which only tells when the object was read.
     """
     about = event.regarding
     identity = (about.api_version, about.kind, about.namespace, about.name, about.uid)

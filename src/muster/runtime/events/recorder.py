@@ -1,7 +1,7 @@
-"""Write Events: what happened to objects, for people to read (`kubectl describe`).
+"""Write Events about objects, for people to read (`kubectl describe`).
 
-Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender
-takes them through the correlator and writes them. When the server cannot keep up, new ones are dropped and counted.
+Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender passes
+them to the correlator and writes them. When the server cannot keep up, new occurrences are dropped and counted.
 """
 
 import asyncio
@@ -25,26 +25,27 @@ EventType = Literal["Normal", "Warning"]
 
 BUFFER_SIZE = 1000
 FLUSH_SECONDS = 5.0
-# A dozen tries over some two minutes, as client-go; then the event is dropped.
+# A dozen attempts over some two minutes, as in client-go; then the event is dropped.
 TRIES = 12
 _RETRY = Backoff(first=0.5, limit=20.0)
 # A name may have 253 characters; 17 are for the dot and the digits.
 _LONGEST_NAME = 253 - 17
-# Of `note` in events.k8s.io, in bytes; upstream's scheduler cuts its messages so.
+# The maximum of `note` in events.k8s.io, in bytes. Upstream's scheduler cuts its messages so.
 _LONGEST_NOTE, _CUT = 1024, b" ..."
 
 log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """The part of a component that records what happens to objects, to be written as Events."""
+    """The part of a component that records occurrences about objects, to be written as Events."""
 
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        """Record an occurrence, which an Event will report. The call never waits and never fails.
+        """Record an occurrence, which becomes an Event. The call never waits and never fails.
 
-        reason: one CamelCase word. message: a sentence.
+        reason: one CamelCase word.
+        message: a sentence.
         series: whether all occurrences with this reason become one Event, which shows the newest message.
         """
         ...
@@ -136,7 +137,7 @@ class EventSink:
                 await self._client.patch(EVENT, sighting.name, patch, namespace)
                 return
             sighting.known = False
-        # The name stays the same for every try: a lost answer must not make a second event.
+        # The name stays the same for every attempt, so that a lost response does not cause a second Event.
         sighting.name = sighting.name or f"{occurrence.regarding.name[:_LONGEST_NAME]}.{self._ids.hexadecimal(16)}"
         with ignoring("AlreadyExists"):
             await self._client.create(EVENT, _make_event(occurrence, sighting, namespace))
@@ -155,9 +156,9 @@ class _ComponentRecorder:
 
 
 def _clip_message(message: str) -> str:
-    """Return a message that any event can hold: valid text of bounded length.
+    """Return a message that fits into any Event: valid text of limited length.
 
-    Names of files may be no text at all, and users' messages have no limit.
+    Names of files may be no valid text, and users' messages have no limit.
     """
     text = message.encode(errors="backslashreplace")
     if len(text) > _LONGEST_NOTE:
@@ -182,7 +183,7 @@ def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> E
 
 
 def _is_final(error: ApiError | TransportError) -> bool:
-    """Return whether a retry would fail again: the server refuses the Event, or this process sends no more."""
+    """Return whether a retry would fail again: the server refuses the Event, or this process sends no more requests."""
     if isinstance(error, ApiError):
         return error.code != 429 and error.code < 500
     return isinstance(error, ClosedError)

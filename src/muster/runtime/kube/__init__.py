@@ -1,1 +1,1 @@
-"""Reach a server: which one, as which user, over which wire."""
+"""Connect to a server: which server, as which user, over which connection."""

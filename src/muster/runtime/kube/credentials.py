@@ -1,10 +1,10 @@
-"""Obtain and renew the credentials that prove to a server who we are.
+"""Obtain and renew the credentials that prove to a server who the client is.
 
 A `CredentialSource` logs in: it reads files, runs a plugin, or holds a fixed credential. The `Vault` decides when.
 
-Invariants: one login at a time, however many requests wait for it; a waiter that gives up does not stop the login; a
-credential that the server has refused is not used again; a source that keeps giving refused credentials is not asked in
-a loop; no secret shows in a `repr`, a log or an error.
+Invariants: only one login runs at a time, however many requests wait for it; a waiter that gives up does not stop the
+login; a credential that the server has refused is not used again; a source that keeps returning refused credentials is
+not called in a loop; no secret appears in a `repr`, a log or an error.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.kube.kubeconfig import Confidential, UserConfig
 from muster.runtime.transport import TransportError
 
-# Renew this long before the end, so that no credential expires while its request is on the way.
+# Renew this long before the expiry, so that no credential expires while its request is on the way.
 EXPIRY_SKEW = timedelta(seconds=10)
 # Files are read again this often (client-go's period: the kubelet rotates them well before they end).
 FILE_PERIOD_SECONDS = 60.0
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class CredentialError(TransportError):
-    """A login gave no credential. The message says where the credential was looked for, and why that failed."""
+    """A login without a credential. The message says where the credential was searched, and why that failed."""
 
 
 class ClientCertificate(Confidential, frozen=True):
@@ -47,7 +47,12 @@ class ClientCertificate(Confidential, frozen=True):
 
 
 class Credential(Confidential, frozen=True):
-    """The proof of our identity for a server: a header, a client certificate, both, or neither."""
+    """The proof of our identity for a server: a header, a client certificate, both, or neither.
+
+    authorization: the header; "" without one.
+    certificate: None without one.
+    expires: when it expires; None if unknown.
+    """
 
     secrets = ("authorization",)
 
@@ -61,7 +66,7 @@ class CredentialSource(Protocol):
 
     @property
     def is_renewable(self) -> bool:
-        """Whether another login may give a newer credential."""
+        """Whether another login may return a newer credential."""
         ...
 
     @property
@@ -75,7 +80,10 @@ class CredentialSource(Protocol):
 
 
 def make_bearer_header(token: str, where: str) -> str:
-    """Return the header for a token. Raises `CredentialError` for a token that cannot be in a header."""
+    """Return the header for a token. Raises `CredentialError` for a token that cannot be in a header.
+
+    where: the source of the token, for errors.
+    """
     token = token.strip()
     if not token:
         raise CredentialError(f"{where}: the token is empty")
@@ -105,10 +113,10 @@ class ConfiguredSource:
         self.max_age_seconds = FILE_PERIOD_SECONDS if self.is_renewable else None
 
     async def login(self) -> Credential:
-        """Return the configured credential, with its files read anew. Raises `CredentialError`."""
-        return Credential(self._authorization(), self._certificate())
+        """Return the configured credential, reading its files again. Raises `CredentialError`."""
+        return Credential(self._make_authorization(), self._load_certificate())
 
-    def _authorization(self) -> str:
+    def _make_authorization(self) -> str:
         user = self._user
         if user.token_file is not None:
             try:
@@ -121,7 +129,7 @@ class ConfiguredSource:
             return make_bearer_header(user.token, f"{self._where}: token")
         return make_basic_header(user.username, user.password) if user.username else ""
 
-    def _certificate(self) -> ClientCertificate | None:
+    def _load_certificate(self) -> ClientCertificate | None:
         user = self._user
         certificate = user.client_certificate or (
             user.client_certificate_file and read_file(user.client_certificate_file)
@@ -143,7 +151,7 @@ def read_file(path: Path) -> bytes:
 
 
 class CurrentCredential(Struct, frozen=True):
-    """The credential in use, and when the login for it took place (`Clock.monotonic`)."""
+    """The current credential. since: when the login for it took place (`Clock.monotonic`)."""
 
     credential: Credential
     since: float
@@ -157,12 +165,15 @@ class CurrentCredential(Struct, frozen=True):
         return expires is not None and now >= expires - EXPIRY_SKEW and age >= RELOGIN_SECONDS
 
     def is_usable(self, now: datetime) -> bool:
-        """Return whether the credential may still be used when its renewal fails."""
+        """Return whether the credential has not expired, so that it may be used even if its renewal fails."""
         return self.credential.expires is None or now < self.credential.expires
 
 
 class Vault:
-    """The owner of the one credential of a transport. It logs in when there is none, or when it must be renewed."""
+    """The owner of the single credential of a transport.
+
+    It logs in when there is no credential, or when it must be renewed.
+    """
 
     def __init__(self, source: CredentialSource, clock: Clock) -> None:
         self._source = source
@@ -175,11 +186,11 @@ class Vault:
         """Return the credential for the next request. Raises `CredentialError`."""
         held = self._held
         if held is None or held.is_due(self._source.max_age_seconds, self._clock.now(), self._clock.monotonic()):
-            return await self._shared_login()
+            return await self._await_shared_login()
         return held.credential
 
     async def refuse(self, credential: Credential) -> Credential | None:
-        """Handle a 401 for a credential: return another credential to try, or None if there is none.
+        """Handle a 401 for a credential: return another credential to try; None if there is none.
 
         Raises `CredentialError`.
         """
@@ -199,12 +210,12 @@ class Vault:
             self._refusals = 0
 
     async def close(self) -> None:
-        """Stop a login that is under way."""
+        """Stop a running login."""
         if self._login is not None:
             self._login.cancel()
             await asyncio.wait([self._login])
 
-    async def _shared_login(self) -> Credential:
+    async def _await_shared_login(self) -> Credential:
         login = self._login
         if login is None:
             login = self._login = asyncio.create_task(self._renew(), name="login")
@@ -221,7 +232,7 @@ class Vault:
     async def _renew(self) -> Credential | CredentialError:
         """Log in once; return the new credential or the error.
 
-        The error is a result because each waiting request raises its own, and there may be no waiting request.
+        The error is a result because each waiting request raises its own copy, and there may be no waiting request.
         """
         try:
             credential = await self._source.login()

@@ -1,7 +1,7 @@
 """Run exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
 
-The protocol is pure (`request_info`, `parse_answer`); `run_plugin` is the one function that starts a process, with a
-limit on its time and on its output. Invariant: the plugin's standard output is a secret and is never shown.
+The protocol is pure (`request_info`, `parse_answer`). Only `run_plugin` starts a process, with a limit on its time and
+on its output. Invariant: the plugin's standard output is a secret and is never shown.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from muster.runtime.kube.credentials import (
 )
 from muster.runtime.kube.kubeconfig import ClusterConfig, Confidential, ConnectionConfig, ExecConfig, UserConfig
 
-# The time limits of a plugin that asks no user, and of one that may open a browser.
+# The time limits of a plugin without questions for the user, and of a plugin that may open a browser.
 TIMEOUT_SECONDS = 60.0
 INTERACTIVE_TIMEOUT_SECONDS = 300.0
 # A token, two certificate chains and a key fit many times over; a longer output is a mistake.
 MAX_STDOUT_BYTES = 1 << 20
-# Our error quotes so much of the plugin's standard error: the end, where the reason stands.
+# Our error quotes this much of the plugin's standard error: the end, which contains the reason.
 MAX_STDERR_BYTES = 2048
 
 
@@ -99,7 +99,7 @@ class ExecSource:
         self._run = run or run_plugin
 
     async def login(self) -> Credential:
-        """Run the plugin; return its credential. If it gives no client certificate, use that of the kubeconfig."""
+        """Run the plugin; return its credential. If it returns no client certificate, use the one in the kubeconfig."""
         interactive = may_ask(self._plugin, terminal=self._terminal)
         cluster = self._cluster
         if self._plugin.provide_cluster_info and cluster.certificate_authority_file is not None:
@@ -130,7 +130,7 @@ def credential_source(
 
 
 def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
-    """Return whether the plugin may ask the user on our terminal.
+    """Return whether the plugin may ask the user questions on our terminal.
 
     Raises `CredentialError` if the plugin requires a terminal and there is none.
     """
@@ -143,7 +143,7 @@ def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
 
 
 def request_info(plugin: ExecConfig, cluster: ClusterConfig, *, interactive: bool) -> str:
-    """Return the value of KUBERNETES_EXEC_INFO: the information that a plugin gets."""
+    """Return the value of KUBERNETES_EXEC_INFO, which passes information to a plugin."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         about = {
@@ -188,7 +188,7 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
 
 
 def make_printable(text: str, limit: int = 200) -> str:
-    """Return another program's text on one line of a terminal: no control characters, shortened to `limit`."""
+    """Return another program's text as one line for a terminal, without control characters and cut to `limit`."""
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
 
@@ -216,7 +216,8 @@ async def run_plugin(command: PluginCommand) -> bytes:
 
 
 async def _start(command: PluginCommand, out: IO[bytes], err: IO[bytes] | None) -> asyncio.subprocess.Process:
-    # Without a terminal it gets its own session, so that its children end with it; with one it must stay in ours.
+    # Without a terminal it gets its own session, so that its children are killed with it; with one it must stay in
+    # ours.
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             command.command,
@@ -243,9 +244,9 @@ async def _start(command: PluginCommand, out: IO[bytes], err: IO[bytes] | None) 
 
 @asynccontextmanager
 async def _open_pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
-    """Open a pipe for a child's output, which can be closed although grandchildren of this process still hold it open.
+    """Open a pipe for a child's output. It can be closed even while descendants of the child hold it open.
 
-    asyncio's own pipe would wait for those grandchildren.
+    asyncio's own pipe would wait for these descendants.
     """
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
@@ -276,7 +277,10 @@ async def _read_tail(stream: asyncio.StreamReader) -> bytes:
 
 
 async def _end_process(process: asyncio.subprocess.Process, *, group: bool) -> None:
-    """Kill a plugin that still runs. group: also kill its children, because it leads a session of its own."""
+    """Kill a plugin that still runs.
+
+    group: whether to kill its children, too, because it leads a session of its own.
+    """
     if process.returncode is not None:
         return
     try:

@@ -1,7 +1,7 @@
-"""Write requests of HTTP/1.1 and read the answers of our own server, from bytes that somebody else moves.
+"""Encode requests of HTTP/1.1 and parse the responses of Muster's own server. The caller moves the bytes.
 
-`AnswerReader` takes bytes as they come, and gives the head of an answer and then the pieces of its body. The body has a
-length, comes in chunks, or ends with the connection. Trailers are dropped.
+`AnswerReader` takes bytes as they arrive, and returns the head of a response and then the pieces of its body. The body
+has a length, comes in chunks, or ends with the connection. Trailers are dropped.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,11 +16,11 @@ _END_OF_LINE = b"\r\n"
 
 
 class MalformedAnswerError(ValueError):
-    """Bytes from the server are no answer of HTTP/1.1."""
+    """Bytes from the server that are no response of HTTP/1.1."""
 
 
 class Head(Struct, frozen=True):
-    """The status of an answer, and its headers by their names in lower case."""
+    """The status of a response, and its headers by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ def write_request(method: str, target: str, headers: Iterable[tuple[str, str]], 
 
 
 class AnswerReader:
-    """A reader of one answer. Call `add` with each piece of bytes, and `end` once there are no more."""
+    """A parser of one response. Call `add` with each piece of bytes, and `end` when the connection closes."""
 
     def __init__(self) -> None:
         self.head: Head | None = None
@@ -49,11 +49,11 @@ class AnswerReader:
         self._rest = bytearray()
         self._left: int | None = None  # bytes of a body without chunks; None: until the connection ends
         self._in_chunks = False
-        self._expected: Literal["size", "data", "line end", "trailer"] = "size"  # of chunks
+        self._expected: Literal["size", "data", "line end", "trailer"] = "size"  # the next part of a chunked body
         self._chunk_left = 0
 
     def add(self, data: bytes) -> list[bytes]:
-        """Take bytes, and return the pieces of the body in them. Raises `MalformedAnswerError`."""
+        """Add bytes, and return the pieces of the body in them. Raises `MalformedAnswerError`."""
         if self.head is None or self._in_chunks:
             self._rest += data
             if self.head is None and not self._read_head():
@@ -64,7 +64,7 @@ class AnswerReader:
         return self._read_plain(data)
 
     def end(self) -> bool:
-        """Handle the end of the connection; return whether the answer is complete."""
+        """Handle the end of the connection; return whether the response is complete."""
         if self.head is not None and not self._in_chunks and self._left is None:
             self.is_whole = True
         self.may_go_on = False
@@ -132,7 +132,7 @@ class AnswerReader:
         return pieces
 
     def _read_line(self, line: str) -> None:
-        """Read a line between chunks: the size of a chunk, the end of a chunk, or a trailer."""
+        """Handle a line between chunks: the size of a chunk, the end of a chunk, or a trailer."""
         if self._expected == "trailer":
             self.is_whole = not line
         elif self._expected == "size":

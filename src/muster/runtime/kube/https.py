@@ -1,11 +1,11 @@
-"""Carry requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
+"""Send requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
 
-The transport retries three things: a refusal that says when to come back (429 and 503 with Retry-After); a refused
-connection, if sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET,
-PUT and DELETE once more when the connection closes before any answer, for a kept connection may close at any moment.
-Everything else is the caller's, who knows what the request meant.
+The transport retries three things: a refusal with a time to retry (429 and 503 with Retry-After); a refused connection,
+if sending twice is harmless; a 401, once and if there is another credential. aiohttp itself sends GET, PUT and DELETE
+once more when the connection closes before any response, because a kept connection may close at any moment. The caller,
+which knows the meaning of the request, retries everything else.
 
-Invariants: every request has an end (its time, the size of its answer, the number of tries); a secret goes into a
+Invariants: every request is limited (its time, the size of its response, the number of attempts); a secret goes into a
 header or a TLS context and nowhere else; redirects are not followed, so that no credential goes to another server.
 """
 
@@ -48,7 +48,7 @@ from muster.runtime.transport import ClosedError, Conversation, Request, Respons
 
 # An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
 KEEPALIVE_SECONDS = 60.0
-# For the connection with its TLS: a user at a terminal should soon hear that a server is stopped.
+# For the connection with its TLS: a user at a terminal should soon get an error that a server is stopped.
 CONNECT_SECONDS = 5.0
 # A silently vanished peer is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
@@ -76,9 +76,10 @@ class HttpsTransport:
     ) -> None:
         """Make a transport, which connects when it is first used.
 
-        environ: the environment of exec plugins, by default ours.
+        environ: the environment of exec plugins; None for this process's.
         terminal: whether plugins may ask the user questions.
-        stream_idle_seconds: a stream without data for so long breaks with a `TransportError`.
+        max_response_bytes: the maximum size of a response.
+        stream_idle_seconds: a stream without data for this long breaks with a `TransportError`; None for no limit.
         """
         source = credential_source(config, environ=os.environ if environ is None else environ, terminal=terminal)
         self.config = config
@@ -96,11 +97,11 @@ class HttpsTransport:
         self._closed = False
 
     async def request(self, request: Request) -> Response:
-        """Send the request; return the answer, whatever its status. Raises `TransportError` if there is none.
+        """Send the request; return the response, whatever its status. Raises `TransportError` if there is none.
 
         The time limit of the request does not include a login for a new credential, which has its own limit.
         """
-        return await self._authenticated(request, self._whole)
+        return await self._send_authenticated(request, self._read_whole)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -108,7 +109,7 @@ class HttpsTransport:
 
         Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
         """
-        answer = await self._authenticated(request, self._begun)
+        answer = await self._send_authenticated(request, self._read_if_failed)
         if isinstance(answer, Response):
             raise error_of(answer, request.method)
         try:
@@ -124,17 +125,17 @@ class HttpsTransport:
         headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
         try:
             socket = await self._open_session().ws_connect(
-                URL(self._url(request), encoded=True),
+                URL(self._make_url(request), encoded=True),
                 method=request.method,
                 protocols=(protocol,),
                 headers=headers,
-                ssl=self._context(credential.certificate),
+                ssl=self._make_context(credential.certificate),
                 server_hostname=cluster.tls_server_name or None,
                 proxy=cluster.proxy_url or None,
                 max_msg_size=self._max_response_bytes,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise await self._refusal(request, error.status) from None
+            raise await self._find_refusal(request, error.status) from None
         except (aiohttp.ClientError, OSError) as error:
             raise TransportError(f"{self._where(request)}: {explain(error)}") from None
         try:
@@ -142,11 +143,11 @@ class HttpsTransport:
         finally:
             await socket.close()
 
-    async def _refusal(self, request: Request, status: int) -> ApiError:
+    async def _find_refusal(self, request: Request, status: int) -> ApiError:
         """Return why the server refused a WebSocket.
 
-        The handshake loses the server's message, so this method sends the request again as a plain one and reads the
-        message.
+        The handshake loses the server's message. So this method sends the request again without an upgrade, and reads
+        the message.
         """
         answer = await self.request(request)
         if answer.status == status:
@@ -154,7 +155,7 @@ class HttpsTransport:
         return error_of(Response(status, f"{self._where(request)}: HTTP {status}".encode()))
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections. Pending requests fail."""
         self._closed = True
         await self._vault.close()
         for answer in self._answers:  # aiohttp does not wake the readers of a connection that it closes itself
@@ -166,17 +167,17 @@ class HttpsTransport:
     async def _close_lost_connections(self) -> None:
         """Close the connections that aiohttp lost track of, because their request was cancelled during the handshake.
 
-        Wait, for a bounded number of iterations of the loop, until the loop has closed their sockets.
+        Wait for a limited number of loop iterations until the loop has closed their sockets.
         """
         for connection in self._sockets:
-            with suppress(OSError):  # it is closed already
+            with suppress(OSError):  # the socket is closed already
                 connection.shutdown(socket.SHUT_RDWR)
         for _ in range(_ITERATIONS_TO_CLOSE):
             if all(connection.fileno() < 0 for connection in self._sockets):
                 return
             await asyncio.sleep(0)
 
-    async def _authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
+    async def _send_authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
         self._require_open(request)
         credential = await self._vault.current()
         answer = await self._send_in_time(request, credential, read)
@@ -218,7 +219,7 @@ class HttpsTransport:
                 if isinstance(error, aiohttp.ClientSSLError):
                     self._tls = None  # the next request reads the files again: they may have been rotated
                 self._require_open(request)
-                raise _broken_connection(self._where(request), error) from None
+                raise _make_connection_error(self._where(request), error) from None
 
         return await send_with_retries(send, request.method, self._clock, lambda: self._random, deadline)
 
@@ -234,10 +235,10 @@ class HttpsTransport:
         cluster = self.config.cluster
         response = await self._open_session().request(
             request.method,
-            URL(self._url(request), encoded=True),
+            URL(self._make_url(request), encoded=True),
             headers=headers,
             data=request.body or None,
-            ssl=self._context(credential.certificate),
+            ssl=self._make_context(credential.certificate),
             server_hostname=cluster.tls_server_name or None,
             proxy=cluster.proxy_url or None,
             allow_redirects=False,
@@ -255,7 +256,7 @@ class HttpsTransport:
             response.close()
             raise
 
-    async def _whole(self, response: aiohttp.ClientResponse) -> Response:
+    async def _read_whole(self, response: aiohttp.ClientResponse) -> Response:
         chunks: list[bytes] = []
         size = 0
         async for chunk in response.content.iter_any():
@@ -270,9 +271,9 @@ class HttpsTransport:
         response.release()
         return Response(response.status, b"".join(chunks), response.content_type, headers)
 
-    async def _begun(self, response: aiohttp.ClientResponse) -> Response | aiohttp.ClientResponse:
+    async def _read_if_failed(self, response: aiohttp.ClientResponse) -> Response | aiohttp.ClientResponse:
         if response.status >= 300:
-            return await self._whole(response)
+            return await self._read_whole(response)
         return response
 
     def _require_open(self, request: Request) -> None:
@@ -298,10 +299,10 @@ class HttpsTransport:
         self._sockets.add(made)
         return made
 
-    def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
-        """Return the TLS context for a certificate; True if no connection uses TLS.
+    def _make_context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
+        """Return the TLS context for a client certificate; True if no connection uses TLS.
 
-        Connections are pooled by context, so a new context makes new connections.
+        Connections are pooled by context, so a new context leads to new connections.
         """
         cluster = self.config.cluster
         if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
@@ -310,7 +311,7 @@ class HttpsTransport:
             self._tls = (certificate, client_context(cluster, certificate))
         return self._tls[1]
 
-    def _url(self, request: Request) -> str:
+    def _make_url(self, request: Request) -> str:
         return f"{self.config.cluster.server}{path_and_query(request)}"
 
     def _where(self, request: Request) -> str:
@@ -319,19 +320,19 @@ class HttpsTransport:
 
 
 class _ClosedHereError(aiohttp.ClientConnectionError):
-    """The error of reading a stream after this process has closed the transport."""
+    """A stream that is read after this process has closed the transport."""
 
 
-def _broken_connection(where: str, error: Exception) -> TransportError:
+def _make_connection_error(where: str, error: Exception) -> TransportError:
     if isinstance(error, _ClosedHereError):
         return ClosedError(f"{where}: {explain(error)}")
-    # After a time-out there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
+    # After a timeout there is no retry: the wait was long enough. Nor does a retry help against a refused certificate.
     never_connected = isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError)
     return (UnreachedError if never_connected else TransportError)(f"{where}: {explain(error)}")
 
 
 class _Chunks:
-    """The pieces of a streamed answer's body, as they come."""
+    """The pieces of a streamed response's body, as they arrive."""
 
     def __init__(self, response: aiohttp.ClientResponse, where: str, idle_seconds: float | None) -> None:
         self._response = response
@@ -348,7 +349,7 @@ class _Chunks:
         except TimeoutError:
             raise TransportError(f"{self._where}: nothing came for {self._idle_seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise _broken_connection(self._where, error) from None
+            raise _make_connection_error(self._where, error) from None
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -378,7 +379,7 @@ class _Socket:
 
 
 def _strip_secrets(location: str) -> str:
-    """Return a URL's host and path: its user, query and fragment may be credentials."""
+    """Return a URL's host and path. Its user, query and fragment are left out, because they may be credentials."""
     try:
         url = urlsplit(location)
     except ValueError:
@@ -387,7 +388,7 @@ def _strip_secrets(location: str) -> str:
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a socket with keepalive: a stream may be silent for hours while its peer is gone."""
+    """Return a socket with TCP keepalive, because a stream may be silent for hours after its peer has disappeared."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,8 +1,8 @@
 """Define a kubeconfig's content as frozen values: which server, and as which user.
 
 `kubeconfig_parse` makes them from the text of a kubeconfig. `kubeconfig_files` finds and reads that text, or the files
-that a cluster gives its pods. `credentials` and `https` use them. Invariant: no secret shows in a `repr` or in an
-error.
+that a cluster mounts into its pods. `credentials` and `https` use them. Invariant: no secret appears in a `repr` or in
+an error.
 """
 
 from pathlib import Path
@@ -17,11 +17,14 @@ InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig cannot be used. The message names file and field, and says what to do; it contains no secret."""
+    """A kubeconfig that cannot be used.
+
+    The message names file and field, and says what to do; it contains no secret.
+    """
 
 
 class InsecureKubeconfigError(KubeconfigError):
-    """A kubeconfig that another user wrote would do more than connect to a server."""
+    """A kubeconfig of another user that would do more than connect to a server."""
 
 
 class Confidential(Struct, frozen=True):
@@ -30,7 +33,7 @@ class Confidential(Struct, frozen=True):
     secrets: ClassVar[tuple[str, ...]]
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """Return the fields that may be shown, also to the library rich."""
+        """Return the fields that may be shown, for the library rich."""
         return [(name, getattr(self, name)) for name in self.__struct_fields__ if name not in self.secrets]
 
     def __repr__(self) -> str:
@@ -79,13 +82,13 @@ class Impersonation(Struct, frozen=True):
 class UserConfig(Confidential, frozen=True):
     """The user of a kubeconfig, with the means to prove the identity.
 
-    Of token, user name and exec plugin, the first that is present is used.
+    Of token, user name and exec plugin, the first that is set is used.
     """
 
     secrets = ("token", "password", "client_certificate", "client_key")
 
     token: str = ""
-    token_file: Path | None = None  # its content wins over `token`
+    token_file: Path | None = None  # the file's content takes precedence over `token`
     username: str = ""
     password: str = ""
     client_certificate: bytes | None = None  # PEM
@@ -97,7 +100,7 @@ class UserConfig(Confidential, frozen=True):
 
 
 class ConnectionConfig(Struct, frozen=True):
-    """One server as one user, as a transport needs it."""
+    """One server and one user, as the configuration of a transport."""
 
     cluster: ClusterConfig
     user: UserConfig = UserConfig()
@@ -110,9 +113,9 @@ class ConnectionConfig(Struct, frozen=True):
 def require_inline(config: ConnectionConfig) -> None:
     """Raise `InsecureKubeconfigError` if a kubeconfig would read files, run programs or skip checks.
 
-    Call it for a kubeconfig that another user wrote, as in a Secret. The list is that of Kueue's MultiKueue, plus
-    proxies: a proxy is reached without TLS and may be any program within our network. The server decides whom the user
-    may impersonate.
+    Call it for a kubeconfig that another user wrote, as in a Secret. The list follows Kueue's MultiKueue, plus
+    proxies: a proxy is reached without TLS and may be any program within our network. The server decides which users
+    may be impersonated.
     """
     cluster, user, overruled = config.cluster, config.user, config.overruled_files
     authority = cluster.certificate_authority_file or "certificate-authority" in overruled

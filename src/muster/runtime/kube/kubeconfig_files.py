@@ -1,7 +1,7 @@
-"""Find the kubeconfig and read it: the thin shell around `kubeconfig_parse`.
+"""Find and read the kubeconfig: the thin shell around `kubeconfig_parse`.
 
 The order is kubectl's: the file that the user names; the list in KUBECONFIG; ~/.kube/config; and inside a pod, the
-files that the cluster gives its pods.
+files that the cluster mounts into it.
 """
 
 import ipaddress
@@ -18,11 +18,12 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = "") -> ConnectionConfig:
-    """Read the kubeconfig that the user means; return its connection. Raises `KubeconfigError`.
+    """Read the kubeconfig that the user's options and environment select; return its connection.
 
     path: a file that must exist. Without it, `environ` decides: KUBECONFIG, HOME, and in a pod KUBERNETES_SERVICE_HOST.
-    context: the context to use; "" for the current one.
-    A proxy in the environment is used unless the kubeconfig names another.
+    context: the context to use; "" for the current one. A proxy in the environment is used unless the kubeconfig names
+    another.
+    Raises `KubeconfigError`.
     """
     if path:
         config = read(Path(path)).connection(context)
@@ -37,7 +38,10 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
 
 
 def read(path: Path) -> Kubeconfig:
-    """Read one kubeconfig file; its relative paths are relative to its directory. Raises `KubeconfigError`."""
+    """Return the content of one kubeconfig file, whose relative paths start at its directory.
+
+    Raises `KubeconfigError`.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -67,7 +71,7 @@ def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) ->
 
 
 def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
-    """Return the proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none (Go's rules).
+    """Return the proxy for a server by HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY; "" for none (Go's rules).
 
     Raises `KubeconfigError` for a proxy of another scheme.
     """
@@ -89,7 +93,7 @@ def _with_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> Connect
 
 
 def _list_default_files(environ: Mapping[str, str]) -> list[Path]:
-    """Return the existing files of those that KUBECONFIG lists, or the one default file."""
+    """Return the existing files in the list KUBECONFIG, or else the default file if it exists."""
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(":") if name]
     if not listed and environ.get("HOME"):
         listed = [Path(environ["HOME"]) / ".kube" / "config"]
@@ -97,7 +101,7 @@ def _list_default_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file exists. A file that we may not access counts: reading it then reports the reason."""
+    """Return whether a file exists. An inaccessible file counts as existing: reading it reports the reason."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

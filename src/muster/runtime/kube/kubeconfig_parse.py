@@ -1,10 +1,9 @@
-"""Parse the text of a kubeconfig into a `ConnectionConfig`: pure, values in, values out.
+"""Parse the text of a kubeconfig into a `ConnectionConfig`. Pure.
 
-The rules are client-go's: of several files the first that names a cluster, a user, a context or the current context
-wins, whole entry by whole entry; inline data win over the file of the same name; relative paths are relative to the
-kubeconfig.
+The rules are client-go's. Of several files, the first that defines a cluster, a user, a context or the current context
+wins, entry by entry. Inline data win over the file of the same name. Relative paths are relative to the kubeconfig.
 
-Invariants: nothing here opens a file or reads the environment; an error says which file and which field and quotes no
+Invariants: nothing here opens a file or reads the environment; an error names the file and the field and quotes no
 secret; an entry that the chosen context does not use is checked only for its types.
 """
 
@@ -124,7 +123,10 @@ class _File(msgspec.Struct):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """Where an entry of a kubeconfig is, for messages and to resolve relative paths."""
+    """The position of an entry in a kubeconfig, for messages and to resolve relative paths.
+
+    directory: the start of relative paths; None if the kubeconfig is not a file.
+    """
 
     source: str
     path: str  # users[0].user
@@ -134,7 +136,7 @@ class _Place(msgspec.Struct, frozen=True):
         raise KubeconfigError(f"{self.source}: {self.path}.{name}: {problem}")
 
     def file(self, name: str, text: str) -> Path | None:
-        """Return the file that a field names; None for an empty field."""
+        """Return the path in a field; None for an empty field. Raises `KubeconfigError`."""
         if not text:
             return None
         path = Path(text)
@@ -145,7 +147,10 @@ class _Place(msgspec.Struct, frozen=True):
         return self.directory / path
 
     def data(self, name: str, text: str, marker: bytes) -> bytes | None:
-        """Return the PEM text that a field holds in base64; None for an empty field."""
+        """Return the PEM text that a field contains in base64; None for an empty field. Raises `KubeconfigError`.
+
+        marker: a text that the PEM data must contain.
+        """
         if not text:
             return None
         try:
@@ -178,7 +183,7 @@ class Kubeconfig(Confidential, frozen=True):
     contexts: Mapping[str, tuple[_Place, _Context]] = {}
 
     def connection(self, context: str = "") -> ConnectionConfig:
-        """Return the connection of a context (by default the current one). Raises `KubeconfigError`."""
+        """Return the connection of a context; "" means the current context. Raises `KubeconfigError`."""
         name = context or self.current_context
         if not name:
             raise KubeconfigError(
@@ -207,7 +212,10 @@ class Kubeconfig(Confidential, frozen=True):
         )
 
     def only_cluster(self) -> ClusterConfig:
-        """Return the only cluster in the file; no context is needed for it. Raises `KubeconfigError`."""
+        """Return the only cluster in the file, without using a context.
+
+        Raises `KubeconfigError` if there are several.
+        """
         if len(self.clusters) != 1:
             raise KubeconfigError(f"{self.source}: names {len(self.clusters)} clusters, and one was expected")
         [entry] = self.clusters.values()
@@ -215,9 +223,10 @@ class Kubeconfig(Confidential, frozen=True):
 
 
 def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig:
-    """Parse a kubeconfig in YAML or JSON. Raises `KubeconfigError`.
+    """Return the kubeconfig in a YAML or JSON text. Raises `KubeconfigError`.
 
-    source: the name of the file, for messages. directory: the one to which its relative paths are relative.
+    source: the name of the file, for messages.
+    directory: the start of relative paths; None if there is no file.
     """
     if len(data) > MAX_BYTES:
         raise KubeconfigError(f"{source}: has {len(data)} bytes, more than the {MAX_BYTES} that a kubeconfig may have")
@@ -225,7 +234,7 @@ def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig
 
 
 def from_dict(document: Any, source: str, directory: Path | None = None) -> Kubeconfig:
-    """Make a Kubeconfig of decoded YAML; an empty one of None, as upstream. Raises `KubeconfigError`."""
+    """Return the kubeconfig in decoded YAML; an empty kubeconfig for None, as upstream. Raises `KubeconfigError`."""
     try:
         file = msgspec.convert(without_nulls({} if document is None else document), _File)
     except msgspec.ValidationError as error:
@@ -250,7 +259,7 @@ def from_dict(document: Any, source: str, directory: Path | None = None) -> Kube
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Merge several kubeconfigs: the first wins, entry by entry."""
+    """Return several kubeconfigs as one. The first wins, entry by entry."""
     clusters: dict[str, tuple[_Place, _Cluster]] = {}
     users: dict[str, tuple[_Place, _User]] = {}
     contexts: dict[str, tuple[_Place, _Context]] = {}
@@ -263,7 +272,7 @@ def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
 
 
 class _Loader(yaml.CSafeLoader):
-    """A YAML loader for what kubectl writes: no timestamps, and no yes, no, on and off for booleans."""
+    """A YAML loader for kubectl's files: it knows no timestamps, and does not read yes, no, on and off as booleans."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of the base
         first: [(tag, regexp) for tag, regexp in resolvers if tag.rpartition(":")[2] in ("int", "float", "null")]
@@ -320,7 +329,7 @@ def _describe_choice(noun: str, names: Mapping[str, Any]) -> str:
 
 
 def _list_overruled(entry: _Cluster | _User, *names: str) -> frozenset[str]:
-    """Return which of these fields, which name files, are ignored because inline data is present as well."""
+    """Return the fields with file names that are ignored because inline data exist as well."""
     pairs = ((name, name.replace("-", "_")) for name in names)
     return frozenset(
         name for name, attribute in pairs if getattr(entry, attribute) and getattr(entry, f"{attribute}_data")
@@ -351,7 +360,7 @@ def _parse_cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
 def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) -> None:
     """Raise `KubeconfigError` unless a field contains a URL with one of these schemes.
 
-    The message does not repeat a proxy's URL, which may hold a password.
+    The message does not repeat a proxy's URL, which may contain a password.
     """
     expected = " or ".join(f"{scheme}://" for scheme in schemes)
     if not text:
@@ -371,7 +380,7 @@ def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) ->
 
 def _parse_user(place: _Place, entry: _User) -> UserConfig:
     if entry.auth_provider is not None:
-        place.fail("auth-provider", _auth_provider(entry.auth_provider.name))
+        place.fail("auth-provider", _advise_on_auth_provider(entry.auth_provider.name))
     if entry.token and entry.username:
         place.fail("username", "cannot be combined with token; remove one of them")
     certificate, certificate_file = place.pem(entry, "client-certificate", b"CERTIFICATE")
@@ -388,12 +397,12 @@ def _parse_user(place: _Place, entry: _User) -> UserConfig:
         client_certificate_file=certificate_file,
         client_key=key,
         client_key_file=key_file,
-        exec=None if entry.exec is None else _exec(place, entry.exec),
+        exec=None if entry.exec is None else _parse_exec(place, entry.exec),
         impersonation=_parse_impersonation(place, entry),
     )
 
 
-def _auth_provider(name: str) -> str:
+def _advise_on_auth_provider(name: str) -> str:
     instead = {
         "oidc": "use the kubelogin exec plugin (https://github.com/int128/kubelogin, `kubectl oidc-login setup`)",
         "azure": "run `kubelogin convert-kubeconfig` (https://github.com/Azure/kubelogin)",
@@ -402,7 +411,7 @@ def _auth_provider(name: str) -> str:
     return f"the {name!r} provider, which refreshes tokens inside the client, is not supported; {instead}"
 
 
-def _exec(place: _Place, entry: _Exec) -> ExecConfig:
+def _parse_exec(place: _Place, entry: _Exec) -> ExecConfig:
     if not entry.command:
         place.fail("exec.command", "is missing; it names the program that prints the credential")
     if entry.api_version not in EXEC_API_VERSIONS:

@@ -1,6 +1,6 @@
 """Write a `ConnectionConfig` as the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
 
-A kubeconfig for another user is written anew: its other contexts, and files that it names, stay behind.
+A kubeconfig for another user is written from scratch: other contexts, and files that it names, are left out.
 """
 
 import base64
@@ -12,7 +12,10 @@ from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, User
 
 
 def write_kubeconfig(config: ConnectionConfig, name: str) -> str:
-    """Return the kubeconfig; `name` is that of its cluster, user and context. Raises `InsecureKubeconfigError`."""
+    """Return the text of the kubeconfig. Raises `InsecureKubeconfigError`.
+
+    name: the name of its cluster, user and context.
+    """
     require_inline(config)
     context = {"cluster": name, "user": name, "namespace": config.namespace}
     document = {

@@ -1,7 +1,7 @@
-"""Carry requests to a server of this machine over its local socket: `LocalTransport`.
+"""Send requests to a server on this machine over its local socket: `LocalTransport`.
 
-The kernel tells the server who we are, so that there is no TLS and no credential. Only tunnels into pods take the way
-of `https`. A connection serves one request after the other, and streams have connections of their own.
+The kernel tells the server who we are, so that TLS and credentials are not needed. Only tunnels into pods use `https`.
+A connection serves one request after the other, and each stream has a connection of its own.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class LocalTransport:
-    """A transport to one server of this machine; implements `Transport` and `Tunnels`."""
+    """A transport to one server on this machine; implements `Transport` and `Tunnels`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LocalTransport:
         *,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
     ) -> None:
-        """Connect lazily to the local socket that `config` names."""
+        """Make a transport, which connects to the local socket in `config` when it is first used."""
         self.config = config
         self._clock = clock
         self._make_random = make_random
@@ -62,7 +62,7 @@ class LocalTransport:
         self._is_closed = False
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if there is none."""
+        """Return the response, whatever its status. Raises `TransportError` if there is none."""
         seconds = request.timeout_seconds
         deadline = None if seconds is None else self._clock.monotonic() + seconds
 
@@ -99,14 +99,14 @@ class LocalTransport:
         """Open a WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
         await ensure_loop()
         if self._tunnels is None:
-            from muster.runtime.kube.https import HttpsTransport  # it takes long to load
+            from muster.runtime.kube.https import HttpsTransport  # this module takes long to load
 
             self._tunnels = HttpsTransport(self.config, self._clock, self._make_random())
         async with self._tunnels.converse(request, protocol) as conversation:
             yield conversation
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections. Pending requests fail."""
         self._is_closed = True
         for pipe in self._busy:  # whoever uses it closes it
             pipe.shut_down()
@@ -117,13 +117,14 @@ class LocalTransport:
 
     @asynccontextmanager
     async def _begun(self, request: Request, deadline: float | None) -> "AsyncIterator[_Answer]":
-        """Send a request, and yield the answer once its head has arrived. Afterwards keep or close the connection.
+        """Send a request, and yield the response when its head has arrived. Afterwards keep or close the connection.
 
+        deadline: by `Clock.monotonic`; None for no limit.
         Raises `TransportError`.
         """
         if request.allowed is not None and not request.allowed():
             raise not_allowed(self._where(request))
-        with self._explaining(request):
+        with self._explain_errors(request):
             text = write_request(
                 request.method, path_and_query(request), [*self._headers, *headers_of(request)], request.body
             )
@@ -138,7 +139,7 @@ class LocalTransport:
                     answer.pipe.close()
 
     async def _ask(self, request: Request, text: bytes, deadline: float | None) -> "_Answer":
-        """Send a request over an idle connection, or over a new one if none is usable; return the answer."""
+        """Send a request over an idle connection, or over a new one if none is usable; return the response."""
         while True:
             self._require_open(request)
             idle_pipe = self._take_idle()
@@ -178,8 +179,8 @@ class LocalTransport:
         pipe.close()
 
     @contextmanager
-    def _explaining(self, request: Request) -> Iterator[None]:
-        """Raise a `TransportError` in place of an error that breaks an exchange inside the `with` block."""
+    def _explain_errors(self, request: Request) -> Iterator[None]:
+        """Convert an error of an exchange inside the `with` block to a `TransportError`."""
         where = self._where(request)
         try:
             yield
@@ -203,7 +204,7 @@ class LocalTransport:
 
 
 class _Answer:
-    """The answer to one request, on its connection."""
+    """The response to one request, on its connection."""
 
     def __init__(self, pipe: Pipe, clock: Clock, deadline: float | None, most: int, where: str) -> None:
         self.pipe = pipe
@@ -230,7 +231,7 @@ class _Answer:
         return self._reader.is_whole and self._reader.may_go_on
 
     async def begin(self, text: bytes) -> bool:
-        """Send the request and read the head. Return False if the server closed the connection instead of answering."""
+        """Send the request and read the head. Return False if the server closed the connection without a response."""
         with suppress(BrokenPipeError, ConnectionResetError):  # the server may have refused the request by its head
             await self.pipe.send(text, seconds_until(self.deadline, self._clock))
         try:
@@ -242,7 +243,7 @@ class _Answer:
         return True
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raises `TransportError`, `OSError`."""
+        """Yield the pieces of the body as they arrive. Raises `TransportError`, `OSError`."""
         while True:
             while self._pieces:
                 yield self._pieces.pop(0)
@@ -252,7 +253,7 @@ class _Answer:
                 raise TransportError(f"{self._where}: {BROKEN}")
 
     async def read_all(self) -> Response:
-        """Return the whole answer. Raises `TransportError`, `OSError`."""
+        """Return the whole response. Raises `TransportError`, `OSError`."""
         pieces, size = [], 0
         async for piece in self.pieces():
             pieces.append(piece)
@@ -272,7 +273,7 @@ class _Answer:
 
 
 def seconds_until(deadline: float | None, clock: Clock) -> float | None:
-    """Return the seconds that are left; None for no bound. Raises `TimeoutError` if there are none."""
+    """Return the remaining seconds; None for no deadline. Raises `TimeoutError` if the deadline has passed."""
     if deadline is None:
         return None
     left = deadline - clock.monotonic()

@@ -1,4 +1,4 @@
-"""Move bytes through the socket of a local server: blocking where no event loop runs, else by the loop."""
+"""Move bytes through the socket of a local server: blocking if no event loop runs, else by the loop."""
 
 import socket
 from typing import Protocol
@@ -19,7 +19,7 @@ class Pipe(Protocol):
         ...
 
     async def receive(self, seconds: float | None) -> bytes:
-        """Return the next bytes; empty once the server has closed the connection."""
+        """Return the next bytes; b"" after the server has closed the connection."""
         ...
 
     def is_quiet(self) -> bool:
@@ -27,7 +27,7 @@ class Pipe(Protocol):
         ...
 
     def shut_down(self) -> None:
-        """End the connection. A pending call of `receive` then returns."""
+        """Shut the connection down. A pending call of `receive` then returns."""
         ...
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class _BasePipe:
         self._socket = connection
 
     def is_quiet(self) -> bool:
-        self._socket.setblocking(False)  # with a time-out set, Python itself waits before it reads
+        self._socket.setblocking(False)  # with a timeout, Python itself would wait before each read
         try:
             self._socket.recv(1, socket.MSG_PEEK)
         except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Define what is the same for every connection to a server: what a request says, when it is sent again, its errors.
+"""Define the common parts of all transports to a server: headers of a request, retries, and errors.
 
-`https` sends requests over TLS, and `local` over the socket of a server of this machine.
+`https` sends requests over TLS, and `local` over the socket of a server on this machine.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,13 +16,13 @@ from muster.runtime.transport import Request, SilentError, TransportError
 if TYPE_CHECKING:
     from muster.runtime.ids import Random
 
-# Requests at a time; streams come on top. client-go's default rate would allow far fewer.
+# Concurrent requests, without streams. client-go's default rate would allow far fewer.
 MAX_CONCURRENT_REQUESTS = 64
 # A page of 500 objects of the largest stored size would have 750 MB; real pages have 4 MB.
 MAX_RESPONSE_BYTES = 256 << 20
 CONNECT_ATTEMPTS = 3
 CONNECT_BACKOFF = Backoff(first=0.1, limit=2.0)
-# client-go's number of tries for a server that says when to come back.
+# client-go's number of attempts for a server that says when to retry.
 MAX_ATTEMPTS = 10
 
 USER_AGENT = "muster"
@@ -38,7 +38,7 @@ class UnreachedError(TransportError):
 
 
 class Answered(Protocol):
-    """The status and headers of an answer, from any transport."""
+    """The status and headers of a response, from any transport."""
 
     @property
     def status(self) -> int:
@@ -47,7 +47,7 @@ class Answered(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers, by a name in lower case."""
+        """The headers, by name in lower case."""
         ...
 
 
@@ -61,13 +61,14 @@ async def send_with_retries(
     make_random: "Callable[[], Random]",
     deadline: float | None,
 ) -> A:
-    """Send a request, again if the server says when to come back or refuses the connection; return the answer.
+    """Send a request; retry if the server says when to retry or refuses the connection. Return the response.
 
     After a refused connection, a request is sent again only if sending it twice is harmless.
 
     send: sends the request once.
     make_random: returns the source of jitter, when a pause needs it.
-    deadline: by `clock.monotonic`; None for no limit. Raises what `send` raises.
+    deadline: by `clock.monotonic`; None for no limit.
+    Raises the errors of `send`.
     """
     for attempt in count(1):
         try:
@@ -86,7 +87,11 @@ async def send_with_retries(
 
 
 def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
-    """Return after how many seconds a refused request is sent again; None if it is not sent again."""
+    """Return after how many seconds a refused request is retried; None if it is not retried.
+
+    retry_after: the header Retry-After.
+    attempt: how many attempts there were.
+    """
     if status not in (429, 503) or attempt >= MAX_ATTEMPTS or not (retry_after.isascii() and retry_after.isdecimal()):
         return None
     return max(float(retry_after), CONNECT_BACKOFF.first)
@@ -132,15 +137,15 @@ def _make_impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
 
 
 def no_answer(where: str, seconds: float | None) -> SilentError:
-    """Return the error of a request whose time limit is over."""
+    """Return the error of a request that exceeded its time limit."""
     return SilentError(f"{where}: no answer within {seconds:g} s")
 
 
 def not_allowed(where: str) -> TransportError:
-    """Return the error of a request that was not sent, because its sender withdrew it while it waited."""
+    """Return the error of a request that was not sent, because it was no longer allowed after waiting."""
     return TransportError(f"{where}: was not sent: it is allowed no longer")
 
 
 def too_large(where: str, limit: int) -> TransportError:
-    """Return the error of an answer that exceeds the client's limit."""
+    """Return the error of a response that exceeds the client's limit."""
     return TransportError(f"{where}: the answer is larger than {limit} bytes; ask for smaller pages")

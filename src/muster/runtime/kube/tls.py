@@ -1,7 +1,7 @@
-"""Make TLS contexts for both ends of a connection, and explain in one line what went wrong on the way to a server.
+"""Make TLS contexts for both ends of a connection, and explain connection failures in one line.
 
-Invariant: a key never lies on a disk where the system has memory files; elsewhere it does for the moment
-that OpenSSL reads it, in a file of mode 0600.
+Invariant: a key is never on a disk if the system has memory files. Otherwise it is, for the moment in which OpenSSL
+reads it, in a file of mode 0600.
 """
 
 import os
@@ -37,9 +37,9 @@ _CLOCK_CHECKS = {
 def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
     """Return the TLS context for connections to a server. Raises `TransportError`.
 
-    certificate: our client certificate; None to connect without one.
-    The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority ends the chain,
-    and authorities may lack extensions that newer rules require.
+    certificate: the client certificate to present; None to connect without one. The server's certificate is verified as
+    in Go: any certificate of the kubeconfig's authority ends the chain, and authorities may lack extensions that newer
+    rules require.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -60,7 +60,7 @@ def server_context() -> ssl.SSLContext:
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Make a server context present this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
+    """Make a server context present this certificate from now on. Both arguments are PEM. Raises `ssl.SSLError`."""
     with _write_private_file(certificate.rstrip() + b"\n" + key) as path:
         # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(path, password="")
@@ -68,10 +68,10 @@ def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextmanager
 def no_bundle() -> Iterator[None]:
-    """Keep OpenSSL from reading the file of the system's authorities inside this context.
+    """Keep OpenSSL from reading the system's file of authorities inside this context.
 
-    aiohttp reads the file twice on import, for contexts that we never use; that is half of the import's time. Use this
-    only in a process of our own: other users of aiohttp in the process may need those contexts.
+    aiohttp reads the file twice on import, for contexts that Muster never uses; that is half of the import's time. Use
+    this only if this process belongs to Muster: other users of aiohttp in the process may need those contexts.
     """
     variable = ssl.get_default_verify_paths().openssl_cafile_env
     before = os.environ.get(variable)
@@ -86,7 +86,7 @@ def no_bundle() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str:
-    """Return in one line why no answer came, and what to check."""
+    """Return in one line why no response arrived, and what to check."""
     import aiohttp  # a context alone should not cost this import
 
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
@@ -146,7 +146,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
 
 @contextmanager
 def _write_private_file(content: bytes) -> Iterator[str]:
-    """Write content to a private file, for OpenSSL, which reads only files; yield its path."""
+    """Write content to a private file for OpenSSL, which reads only files; yield the file's path."""
     try:
         fd = os.memfd_create("certificate")
     except (AttributeError, OSError):

@@ -1,1 +1,1 @@
-"""Handle what this process shares with its machine: its locks, its files, its log, its memory."""
+"""Handle the resources that this process shares with its machine: locks, files, log, memory."""

@@ -1,8 +1,8 @@
 """Look up the Unix accounts of this machine, and change files with their rights.
 
-Muster gives each account a private group. No account is a member of it, and only processes that Muster starts for the
-account have it. A directory of the superuser that belongs to this group is open to these processes and to nobody else,
-and not even they can change its mode.
+Muster gives each account a private group. No account is a member of it; only processes that Muster starts for the
+account are. A directory of the superuser that belongs to this group is open to these processes and to no others, and
+not even they can change its mode.
 """
 
 import ctypes
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-# Private groups have the numbers from here on, which no system gives to groups of its own.
+# Private groups have the numbers from here on, which systems do not use for their own groups.
 FIRST_PRIVATE_GROUP = 1 << 31
 _SUPERUSER = 0
 _NONE = 0xFFFFFFFF  # as an argument of setfsuid: change nothing
 
-# The number of the system call itself: the library's function would change all threads of the process.
+# The number of the system call itself, because the library's function would change all threads of the process.
 _SETGROUPS = {"x86_64": 116}.get(os.uname().machine, 159)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -28,7 +28,7 @@ for _call in (_libc.setfsuid, _libc.setfsgid):
 
 
 class AccountError(Exception):
-    """An account cannot be used; the message says which, and why."""
+    """An account that cannot be used. The message says which account, and why."""
 
 
 class Account(Struct, frozen=True):
@@ -53,7 +53,10 @@ class Account(Struct, frozen=True):
 
 
 def find_account(uid: int) -> Account:
-    """Return the account with an id. Raises `AccountError`, also for an id that can have no private group."""
+    """Return the account with a user ID.
+
+    Raises `AccountError` if there is none, or the ID can have no private group.
+    """
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -74,9 +77,9 @@ def name_groups(account: Account) -> list[str]:
 
 @contextmanager
 def acting_as(account: Account) -> Iterator[None]:
-    """Let this thread access files only with the rights of an account inside the `with` block, which must not await.
+    """Give this thread only the file access of an account inside the `with` block, which must not await.
 
-    The kernel takes the superuser's rights over files away from the thread until the context ends.
+    The kernel takes the superuser's rights over files away from the thread until the context closes.
     """
     own_groups = os.getgroups()
     try:
@@ -93,7 +96,7 @@ def acting_as(account: Account) -> Iterator[None]:
 
 
 def _set_thread_groups(groups: Sequence[int]) -> None:
-    """Set the supplementary groups of this thread alone. Raises OSError."""
+    """Set the supplementary groups of this thread only. Raises OSError."""
     if _libc.syscall(_SETGROUPS, len(groups), (ctypes.c_uint32 * len(groups))(*groups)) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -1,4 +1,4 @@
-"""Tell whether a process has ended or is about to, which takes the kernel a moment after a kill."""
+"""Detect whether a process has exited or is about to, which takes the kernel a moment after a kill."""
 
 from pathlib import Path
 from signal import SIGKILL
@@ -7,9 +7,9 @@ _PF_EXITING = 0x4
 
 
 def is_ending(pid: int) -> bool:
-    """Return whether a process was killed or has ended.
+    """Return whether a process was killed or has exited.
 
-    The files that it locked stay locked until its last thread has ended.
+    The files that it locked stay locked until its last thread has exited.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,7 +1,8 @@
-"""Lock a file until the holder ends; others can test the lock without getting in the way.
+"""Lock a file until the holder exits. Others can test the lock without interfering.
 
-The lock is the kernel's, of an open file description (F_OFD_SETLK): it is released when the holder's last descriptor
-is closed, however the holder ends. Testing (F_OFD_GETLK) takes nothing: a process that wants the lock gets it.
+The lock is the kernel's lock on an open file description (F_OFD_SETLK). It is released when the holder's last
+descriptor is closed, however the holder exits. Testing (F_OFD_GETLK) takes no lock, so that a process that wants the
+lock gets it.
 """
 
 import fcntl
@@ -13,7 +14,7 @@ _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def take(descriptor: int) -> None:
-    """Lock the file, for all who hold this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
+    """Lock the file for all processes with this descriptor. Raises `BlockingIOError` if it is locked, `OSError`."""
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
 
 

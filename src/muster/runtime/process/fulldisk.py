@@ -1,4 +1,4 @@
-"""Tell a write that found no room from one that failed for another reason."""
+"""Distinguish a write that failed for lack of space from other failures."""
 
 import errno
 

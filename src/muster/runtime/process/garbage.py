@@ -1,17 +1,17 @@
-"""Keep Python's garbage collector away from the many objects that stay."""
+"""Exclude long-lived objects from Python's garbage collections."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Collections of a big heap cost more than they free: objects that exist after the start are excluded, and the others
+# Collections of a big heap cost more than they free: objects that exist after the start are excluded, and others
 # are collected rarely (measured: unrelated code runs 3.5 times slower beside 5,000 pods with Python's own thresholds).
 # Young objects are collected a few at a time: collecting all at once is one pause (measured: a million objects, 0.5 s).
 _THRESHOLDS = (10_000, 5, 2_000)
 
 
 def settle() -> None:
-    """Exclude all objects that exist now from garbage collection, because they live as long as the process."""
+    """Exclude all existing objects from garbage collection, because they live as long as the process."""
     gc.freeze()
     gc.set_threshold(*_THRESHOLDS)
 
@@ -20,7 +20,7 @@ def settle() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause the garbage collector inside the `with` block, as for decoding many objects.
 
-    Decoding makes no garbage, and collecting meanwhile would double its time.
+    Decoding creates no garbage, and collections would double its time.
     """
     was_enabled = gc.isenabled()
     gc.disable()

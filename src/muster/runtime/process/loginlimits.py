@@ -1,7 +1,7 @@
 """Read the resource limits that a login sets, from the files of pam_limits: limits.conf(5).
 
-An entry for the user wins over one for a group of the user, and that over one for all. Of entries of the same rank the
-last wins.
+An entry for the user wins over an entry for a group of the user, which wins over an entry for all users. Of entries of
+the same rank the last wins.
 """
 
 import resource
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 _DIRECTORY = Path("/etc/security")
 _KILOBYTE, _MINUTE = 1024, 60
-# The limits that a process can have, by their names in the files: the kernel's number, and the unit of a value.
+# The limits that a process can have, by their names in the files, with the kernel's number and the unit of a value.
 _ITEMS = {
     "core": (resource.RLIMIT_CORE, _KILOBYTE),
     "data": (resource.RLIMIT_DATA, _KILOBYTE),
@@ -30,13 +30,13 @@ _KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
 
 
 class Login(Struct, frozen=True):
-    """A user as the entries of the limits files name users."""
+    """A user, identified as in the entries of the limits files."""
 
     name: str
     groups: Collection[str]
 
     def rank(self, domain: str) -> int:
-        """Return how closely a domain of an entry matches the user; 0 if it does not match."""
+        """Return how closely an entry's domain matches the user, from 1 to 3; 0 if it does not match."""
         if domain == self.name:
             return 3
         if domain.startswith("@"):
@@ -45,7 +45,7 @@ class Login(Struct, frozen=True):
 
 
 def read_limits(login: Login, directory: Path = _DIRECTORY) -> list[tuple[int, int, int]]:
-    """Return the limits of a user as arguments of setrlimit. A limit that no entry names stays as it is now.
+    """Return the limits of a user as arguments of setrlimit. Limits that no entry sets keep their current values.
 
     A file that cannot be read has no entries.
     """
@@ -59,14 +59,14 @@ def read_limits(login: Login, directory: Path = _DIRECTORY) -> list[tuple[int, i
 
 
 def fit_limit(soft: int, hard: int, number: int) -> tuple[int, int, int]:
-    """Return the arguments of setrlimit for a limit. The soft bound is lowered to the hard one if it exceeds it."""
+    """Return the arguments of setrlimit for a limit. A soft limit above the hard limit is lowered to it."""
     if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
         soft = hard
     return number, soft, hard
 
 
 def parse_limits(lines: Iterable[str], login: Login) -> dict[int, dict[str, int]]:
-    """Return the bounds that entries set for a user, by the kernel's number and the kind, `soft` or `hard`. Pure."""
+    """Return the limits that entries set for a user, by the kernel's number and the kind, `soft` or `hard`. Pure."""
     ranks: dict[tuple[int, str], int] = {}
     bounds: dict[int, dict[str, int]] = {}
     for domain, kinds, (number, unit), text in _parse_entries(lines):
@@ -79,7 +79,7 @@ def parse_limits(lines: Iterable[str], login: Login) -> dict[int, dict[str, int]
 
 
 def _parse_entries(lines: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...], tuple[int, int], str]]:
-    """Yield the domain, the kinds, the item and the value of each valid entry; pam_limits skips the others, too."""
+    """Yield the domain, kinds, item and value of each valid entry. pam_limits skips the others, too."""
     for line in lines:
         words = line.partition("#")[0].split()
         if len(words) != 4 or words[1] not in _KINDS or words[2] not in _ITEMS:

@@ -1,8 +1,8 @@
-"""Format the log of the process: one line each, JSON for machines or short for people.
+"""Format the log of the process: one line per record, JSON for machines or short for people.
 
-Parts log with the standard `logging` module and give their fields as `extra`; this module only decides how a line
-looks. Anything that looks like a credential is removed: values of fields with telling names, and bearer tokens in any
-text.
+Parts log with the standard `logging` module and pass their fields as `extra`; this module only decides how a line
+looks. Everything that looks like a credential is removed: values of fields with secret-looking names, and bearer tokens
+in any text.
 """
 
 import logging
@@ -19,7 +19,7 @@ import msgspec
 LogFormat = Literal["json", "text"]
 
 REDACTED = "[redacted]"
-MAX_FILE_BYTES = 100 << 20  # of a log file
+MAX_FILE_BYTES = 100 << 20  # the limit of a log file
 
 _SHORT = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
@@ -32,9 +32,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 def configure(
     format: LogFormat = "text", level: str = "INFO", stream: TextIO | None = None, file: Path | None = None
 ) -> None:
-    """Send all logs of the process to a stream (standard error), and nowhere else.
+    """Send all logs of the process to a stream, by default standard error, and nowhere else.
 
-    file: the file to which standard error is redirected, to be renamed when it has become long.
+    file: the file to which standard error is redirected, and which is renamed when it is too long; None for no file.
     """
     handler = logging.StreamHandler(stream or sys.stderr) if file is None else Rotating(file)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
@@ -44,7 +44,7 @@ def configure(
 
 
 class Rotating(logging.StreamHandler[TextIO]):
-    """A handler that writes to standard error in a file, and renames that file once it has reached a size.
+    """A handler that writes to standard error in a file, and renames that file when it has reached a size.
 
     The renamed file replaces the previous one. Other output of the process, such as the interpreter's last messages,
     goes to the new file, too.
@@ -57,16 +57,16 @@ class Rotating(logging.StreamHandler[TextIO]):
         self._limit = max_bytes
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line; then move the file aside if it is long enough."""
+        """Write a line; then rename the file if it is long enough."""
         super().emit(record)
         size = os.fstat(sys.stderr.fileno()).st_size
         if size >= self._limit:
             self._limit = self._max_bytes if self._move_aside() else size + self._max_bytes
 
     def _move_aside(self) -> bool:
-        """Rename the log file and begin a new one; return whether that worked.
+        """Rename the log file and start a new one; return whether that worked.
 
-        If it failed, logging continues in the file, and the next try comes much later.
+        If it failed, logging continues in the file, and the next attempt comes much later.
         """
         try:
             with suppress(FileNotFoundError):  # a user removed the file, or an earlier attempt stopped here
@@ -82,7 +82,7 @@ class Rotating(logging.StreamHandler[TextIO]):
 
 
 class JsonFormatter(logging.Formatter):
-    """The log format of one JSON object a line: time, level, logger, message, the record's own fields, error."""
+    """A log formatter with one JSON object per line: time, level, logger, message, the record's own fields, error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a log record as one line of JSON, with secrets removed."""
@@ -114,7 +114,7 @@ class TextFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the fields given as `extra`; values whose names say that they are secret are hidden."""
+    """Return the fields passed as `extra`. Values of fields with secret-looking names are hidden."""
     fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
     return {name: REDACTED if _SECRET_NAME.search(name) else value for name, value in fields.items()}
 

@@ -1,9 +1,9 @@
-"""Check whether a directory and what lies in it belong to the user of this process alone.
+"""Check whether only the user of this process can change a directory and its content.
 
-Whoever can replace or change a file decides what it says: whose server we talk to, with which credentials, what runs
-under our name. So a path is checked from the root on. Each directory on the way must belong to the superuser or to us,
-and only its owner may change it (or it is one like /tmp, where others cannot touch what is not theirs). Nobody else can
-then exchange the file at the end between its check and its use.
+A process that can replace or change a file decides about its content, such as the server's address, the user's
+credentials, or a program to run. So a path is checked from the root on. Each directory on the way must belong to the
+superuser or to this process's user, and only its owner may change it (or it is one like /tmp, where users cannot change
+the files of others). Then nobody else can exchange the file at the end between its check and its use.
 """
 
 import errno
@@ -17,7 +17,7 @@ _MOST_LINKS = 40  # the kernel's limit
 
 
 class NotOursError(Exception):
-    """Other users can read or change a path, or have made it. The message says what is wrong, and what to do."""
+    """A path that other users can read or change, or have made. The message says what is wrong, and what to do."""
 
 
 def require_directory(path: Path) -> None:
@@ -48,7 +48,7 @@ def require_way(path: Path) -> os.stat_result:
 
 
 def find_closed(path: Path) -> Path | None:
-    """Return the first part of the way to a program that is closed to other users; None if everybody may run it.
+    """Return the first directory or file on the way to a program that is closed to other users; None if all are open.
 
     Access control lists are not read. Raises `OSError`.
     """
@@ -58,7 +58,7 @@ def find_closed(path: Path) -> Path | None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory that only this user may access, or restrict an existing empty one to this user.
+    """Make a directory that only this user may access. If an empty one exists, restrict it to this user.
 
     Raises `NotOursError`, `OSError`.
     """
@@ -137,7 +137,7 @@ def _require_maker(path: Path, info: os.stat_result, directory: os.stat_result) 
 
 
 def is_trusted(uid: int) -> bool:
-    """Return whether the user is the superuser, who can do everything anyway, or the user of this process.
+    """Return whether the user is the superuser or the user of this process.
 
     In a user namespace, a user without a name counts as the superuser: see `_require_maker`.
     """
@@ -145,11 +145,11 @@ def is_trusted(uid: int) -> bool:
 
 
 def _is_nameless(uid: int) -> bool:
-    return uid == _overflow_uid() and uid != os.geteuid() and _in_user_namespace()
+    return uid == _overflow_uid() and uid != os.geteuid() and _is_in_user_namespace()
 
 
 def _is_private_group(info: os.stat_result) -> bool:
-    """Return whether the group is the owner's own, as many systems make one for each user."""
+    """Return whether the group is the owner's private group, which many systems make for each user."""
     import grp
 
     try:
@@ -159,7 +159,7 @@ def _is_private_group(info: os.stat_result) -> bool:
     return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
 
 
-def _in_user_namespace() -> bool:
+def _is_in_user_namespace() -> bool:
     """Return whether this process is in a user namespace, where all users without a name look like the same user."""
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 

@@ -5,9 +5,9 @@ import sys
 
 
 def compose_muster_call() -> str:
-    """Return the shell words by which a program on this machine calls this installation, which may not be on the PATH.
+    """Return the shell words by which a program on this machine calls this installation of Muster.
 
-    The words keep Python from using its environment variables (-E) and the current directory (-P), which belong to the
-    program.
+    The installation may not be on the PATH. The words keep Python from using its environment variables (-E) and the
+    current directory (-P), which belong to the program.
     """
     return f"{shlex.quote(sys.executable)} -E -P -m muster.cli"

@@ -1,17 +1,20 @@
-"""Tell the service manager that started this process how it stands, by the protocol of sd_notify(3)."""
+"""Notify the service manager that started this process, by the protocol of sd_notify(3)."""
 
 import logging
 import os
 import socket
 
-# In an environment: where the manager receives messages; "@" stands for the zero byte of an abstract address.
+# The environment variable with the manager's address; "@" stands for the zero byte of an abstract address.
 _VARIABLE = "NOTIFY_SOCKET"
 
 log = logging.getLogger(__name__)
 
 
 def report_readiness() -> None:
-    """Tell the service manager, if one waits for it, that this process serves. No later child gets its address."""
+    """Notify the service manager, if there is one, that this process serves.
+
+    Remove its address from the environment.
+    """
     address = os.environ.pop(_VARIABLE, "")
     if not address:
         return

@@ -91,7 +91,7 @@ def test_the_socket_of_another_user_is_not_trusted(served: Path) -> None:
 @pytest.mark.skipif(not ROOT, reason="only the superuser can give a socket away")
 def test_in_a_job_the_socket_of_root_belongs_to_nobody(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise a job that submits jobs would run them beside the queues of the machine."""
-    monkeypatch.setattr("muster.runtime.process.ownership._in_user_namespace", lambda: True)
+    monkeypatch.setattr("muster.runtime.process.ownership._is_in_user_namespace", lambda: True)
     os.chown(served, 65534, 65534)
     assert find_socket({"MUSTER_SOCKET": str(served)}) == served
     os.chown(served, 54321, 54321)

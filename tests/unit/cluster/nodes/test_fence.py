@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.core import Pod, PodSpec, Toleration
 from muster.cluster.nodes import fence
-from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end, patience_of
+from muster.cluster.nodes.fence import Fence, can_take_pods, must_end_pod, seconds_until_replaced
 from muster.cluster.nodes.shim.fence import Fence as ShimFence
 from muster.runtime.clock import boot_nanoseconds
 
@@ -30,19 +30,19 @@ def pod(seconds: int | None) -> Pod:
     ],
 )
 def test_a_pod_is_asked_to_end_half_a_lease_before_it_is_killed(pod: Pod, silent: float, ends: bool) -> None:
-    assert is_to_end(pod, silent, 40.0) == ends
+    assert must_end_pod(pod, silent, 40.0) == ends
 
 
 @pytest.mark.parametrize("lease", [2.0, 8.0, 40.0])
 def test_a_node_takes_no_pod_that_its_fence_would_end_at_once(lease: float) -> None:
     moments = [lease * step / 100 for step in range(300)]
-    assert not any(can_take_pods(silent, lease) and is_to_end(Pod(), silent, lease) for silent in moments)
+    assert not any(can_take_pods(silent, lease) and must_end_pod(Pod(), silent, lease) for silent in moments)
     assert can_take_pods(lease / 4, lease), "one renewal after the other"
     assert not can_take_pods(lease, lease), "the renewal that wakes it up does not count"
 
 
 def test_a_pod_without_tolerations_has_no_patience() -> None:
-    assert [patience_of(one) for one in (Pod(), pod(7), pod(None))] == [0.0, 7.0, None]
+    assert [seconds_until_replaced(one) for one in (Pod(), pod(7), pod(None))] == [0.0, 7.0, None]
 
 
 def test_a_shim_reads_what_its_node_has_written(tmp_path: Path) -> None:

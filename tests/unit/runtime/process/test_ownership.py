@@ -164,7 +164,7 @@ def test_an_empty_directory_is_closed_and_a_full_one_is_not_touched(tmp_path: Pa
 def test_in_a_user_namespace_nobody_is_root_where_only_root_can_write(
     mode: int, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("muster.runtime.process.ownership._in_user_namespace", lambda: True)
+    monkeypatch.setattr("muster.runtime.process.ownership._is_in_user_namespace", lambda: True)
     with tempfile.TemporaryDirectory(dir="/run") as name:
         (Path(name) / "d").mkdir()
         (Path(name) / "d" / "socket").touch()

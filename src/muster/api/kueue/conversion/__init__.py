@@ -1,8 +1,8 @@
 """Convert Kueue's kinds between `v1beta1` and `v1beta2`.
 
-`to_v1beta2` and `to_v1beta1` take and give JSON documents, whose schema must be checked already. Both functions change
-nothing in place, and the result may share parts with the given document. As in upstream, the result lacks the fields
-that its version does not have. So a conversion to the other version and back may lose fields.
+`to_v1beta2` and `to_v1beta1` convert JSON documents whose schema was checked already. Both functions change nothing in
+place, and the result may share parts with the given document. As in upstream, the result lacks the fields that its
+version does not have. So a conversion to the other version and back may lose fields.
 """
 
 from collections.abc import Callable, Mapping

@@ -40,14 +40,14 @@ def _make_slice(domains: list[Json]) -> Json:
 def _compress_values(column: tuple[str, ...]) -> Json:
     if len(set(column)) == 1:
         return {"universal": column[0]}
-    prefix = _common_prefix(column)
+    prefix = _find_common_prefix(column)
     rests = [value[len(prefix) :] for value in column]
-    suffix = _common_prefix([rest[::-1] for rest in rests])[::-1]
+    suffix = _find_common_prefix([rest[::-1] for rest in rests])[::-1]
     shared = {name: part for name, part in (("prefix", prefix), ("suffix", suffix)) if part}
     return {"individual": shared | {"roots": [rest[: len(rest) - len(suffix)] for rest in rests]}}
 
 
-def _common_prefix(texts: Sequence[str]) -> str:
+def _find_common_prefix(texts: Sequence[str]) -> str:
     first, last = min(texts), max(texts)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[:length]

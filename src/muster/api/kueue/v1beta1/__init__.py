@@ -1,7 +1,7 @@
 """`kueue.x-k8s.io/v1beta1`: the types of the older version, which differ from the stored `v1beta2`.
 
 Only schemas use these types: everything else works on v1beta2, to which `conversion` converts a document. Types
-that are the same in both versions are those of v1beta2 with its limits, because objects are stored as v1beta2.
+that are the same in both versions come from v1beta2 with its limits, because objects are stored as v1beta2.
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
-"""The rules of Events of `events.k8s.io/v1`, which are stricter than those of the core group and allow few changes.
+"""The rules of Events of `events.k8s.io/v1`, which are stricter than in the core group and allow few changes.
 
-As in upstream, the paths are those of the core Event, because both are views of one object.
+As in upstream, the paths name fields of the core Event, because both are views of one object.
 """
 
 from datetime import datetime

@@ -1,6 +1,6 @@
 """The rules of Jobs: what a new one may be, and what may change afterwards.
 
-Paths and sentences are those of k8s.io/kubernetes/pkg/apis/batch/validation (1.36). Elastic Indexed Jobs follow the
+Paths and sentences follow k8s.io/kubernetes/pkg/apis/batch/validation (1.36). Elastic Indexed Jobs follow the
 text of kubernetes KEP-3715 by default: completions change only together with parallelism, equal before and
 after, and never once the Job has finished. `elastic="upstream"` is what the API server's code does: only the new
 values must be equal.

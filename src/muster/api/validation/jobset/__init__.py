@@ -1,4 +1,4 @@
-"""The rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order.
+"""The rules of JobSets: those of upstream's CRD (CEL), then those of its webhook, in upstream's words and order.
 
 The rules differ from upstream in three points:
 
@@ -37,7 +37,10 @@ def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
 
 
 def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
-    """Return the errors in a change of the status: those of the metadata, because the server trusts the controller."""
+    """Return the errors in the metadata of a status update.
+
+    The rest is not checked, because the server trusts the controller.
+    """
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 

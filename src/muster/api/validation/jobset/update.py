@@ -1,4 +1,4 @@
-"""The rules of changes of a JobSet: those of upstream's webhook, except for the number of Jobs and their time limit."""
+"""The rules of changes of a JobSet: upstream's webhook's, except for the number of Jobs and their time limit."""
 
 from msgspec.structs import replace
 
@@ -71,7 +71,7 @@ def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> Re
 
 
 def _validate_same_items(path: str, new: list[ReplicatedJob], old: tuple[ReplicatedJob, ...]) -> Errors:
-    """Check that the replicated jobs are unchanged; the errors show only the names of those that differ."""
+    """Check that the replicated jobs are unchanged. The errors show only the names of the changed ones."""
     if tuple(new) == old:
         return
     stored = {role.name: role for role in old}

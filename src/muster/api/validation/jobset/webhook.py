@@ -1,4 +1,4 @@
-"""The rules of upstream's webhook for JobSets, and those of the group start."""
+"""The rules of upstream's webhook for JobSets, and the rules of the group start."""
 
 from collections.abc import Collection
 
@@ -87,7 +87,7 @@ def _replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Co
 
 
 def _validate_names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
-    """Check the longest names of Jobs and pods, those with the highest indexes."""
+    """Check the longest names of Jobs and pods, which have the highest indexes."""
     last, job = max(role.replicas, 1) - 1, role.template.spec
     longest = naming.job_name(job_set, role.name, last)
     yield from make_errors(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))

@@ -1,4 +1,4 @@
-"""The rules of the Kueue kinds: those of upstream's CRDs (CEL) and webhooks, in their words and their order.
+"""The rules of the Kueue kinds: the rules of upstream's CRDs (CEL) and webhooks, in upstream's words and order.
 
 The schema checks types, enums, ranges and lengths. The rules get objects in the stored version v1beta2, whatever
 version the client used.

@@ -93,9 +93,9 @@ def _list_flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
 
 
 def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
-    """Return the old object's `onFlavors`, by check, which an update may keep; {} if the flavors of the queue changed.
+    """Return the old object's `onFlavors` by check, which an update may keep; {} if the flavors of the queue changed.
 
-    Older releases of Kueue allowed flavors in it that the ClusterQueue does not have.
+    Older releases of Kueue allowed flavors there that the ClusterQueue does not have.
     """
     if old.admission_checks_strategy is None or set(_list_flavors(new)) != set(_list_flavors(old)):
         return {}

@@ -22,7 +22,7 @@ def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """Return the errors in a change of the status, from which the engine reads past usage after a restart."""
+    """Return the errors in a change of the status. The engine reads past usage from the status after a restart."""
     return validate_changed(new.metadata, old.metadata, _past_usage(new))
 
 

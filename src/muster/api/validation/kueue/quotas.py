@@ -16,7 +16,7 @@ _ZERO_WEIGHT = Fraction(1, 10**9)  # weights up to this count as zero
 
 
 class Owner(Struct, frozen=True):
-    """The owner of quotas: a ClusterQueue or a Cohort.
+    """The properties of the owner of quotas, a ClusterQueue or a Cohort.
 
     above: the word for the cohort from which the owner borrows.
     has_above: whether there is such a cohort.

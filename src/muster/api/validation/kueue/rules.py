@@ -39,7 +39,7 @@ def validate_created(
     *,
     namespaced: bool = False,
 ) -> list[FieldError]:
-    """Return the errors in a new object by the rules of its CRD, or if there are none, by those of its webhook."""
+    """Return the errors in a new object by the rules of its CRD; if there are none, by the rules of its webhook."""
     meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
     return list(chain(meta, crd)) or OfWebhook(webhook)
 
@@ -47,7 +47,7 @@ def validate_created(
 def validate_changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
-    """Return the errors in a change by the rules of the CRD, or if there are none, by those of the webhook."""
+    """Return the errors in a change by the rules of the CRD; if there are none, by the rules of the webhook."""
     return list(chain(changed_metadata(new, old, custom=True), crd)) or OfWebhook(webhook)
 
 
@@ -86,7 +86,7 @@ def is_at_most(quantity: Quantity, most: Quantity) -> bool:
 
 
 def show_quantity(quantity: Quantity) -> str:
-    """Return an amount in canonical form, or any other value unchanged."""
+    """Return an amount in canonical form; any other value unchanged."""
     try:
         return format_canonical(quantity)
     except QuantityError:
@@ -119,7 +119,7 @@ def _make_canonical(value: Any) -> Any:
 def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
     """Check the CRD's rules of a list of tolerations.
 
-    Their errors have the path of the list, not that of an item.
+    The errors have the path of the list, not of an item.
     """
     for holds, sentence in (
         (
@@ -145,7 +145,7 @@ def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Erro
 
 
 def toleration_keys(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
-    """Check the webhook's rule of a list of tolerations."""
+    """Check the webhook's rule of tolerations: their keys are valid label keys."""
     for i, toleration in enumerate(tolerations):
         if toleration.key:
             yield from label_key(f"{path}[{i}].key", toleration.key)

@@ -86,7 +86,7 @@ def fits(new: Workload, old: Workload) -> Errors:
 
 
 def check_status_change(new: Workload, old: Workload) -> Errors:
-    """Check what of the status may change: released quota, admission, ready checks (rules of Kueue's webhook)."""
+    """Check the changes of the status: released quota, admission, ready checks (rules of Kueue's webhook)."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _validate_released_quota(new, old)
     yield from _same_admission(new, old)
@@ -203,7 +203,7 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
 
 
 def _find_shrunk_podsets(new: Workload, old: Workload) -> Collection[str]:
-    """Return the names of the podsets of an elastic Workload whose count is below that of the old or new admission."""
+    """Return the names of an elastic Workload's podsets whose count is below the count in the old or new admission."""
     if not is_elastic(new.metadata.annotations):
         return ()
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
@@ -233,7 +233,7 @@ def _same_admission(new: Workload, old: Workload) -> Errors:
 
 
 def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
-    """Return the old admission with those fields of the new one that may change."""
+    """Return the old admission, with the fields that may change taken from the new one."""
     pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
     return msgspec.structs.replace(
         old, pod_set_assignments=tuple(_reset_changeable_fields(*pair, sizes=sizes) for pair in pairs)

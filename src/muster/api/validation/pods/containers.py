@@ -1,4 +1,4 @@
-"""The rules of all containers, and those of init containers and ephemeral containers only."""
+"""The rules of all containers, and further rules of init containers and ephemeral containers."""
 
 from collections.abc import Collection, Mapping
 
@@ -150,7 +150,7 @@ _NO_CONTAINER = EphemeralContainer()
 
 
 def only_for_pods(path: str, container: Container) -> Errors:
-    """Yield the errors that only a pod can have, because templates are not checked for them."""
+    """Yield the errors that are checked only in a pod, not in a pod template."""
     if container.image != container.image.strip():
         yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
 

@@ -110,7 +110,7 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
 
 
 def containers_with_path(path: str, spec: PodSpec) -> Iterator[tuple[str, Container | EphemeralContainer]]:
-    """Return all containers with their paths."""
+    """Yield all containers with their paths."""
     for field, given in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),

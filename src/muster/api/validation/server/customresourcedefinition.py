@@ -200,7 +200,7 @@ def list_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[
 def _list_field_values(
     versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str
 ) -> Iterator[tuple[str, Any]]:
-    """Return a field of the versions with its paths.
+    """Yield the values of a field of the versions, with their paths.
 
     If all versions have the same value, it appears once as a field of the spec, as in upstream's internal form.
     """

@@ -1,6 +1,6 @@
 """The rules of a custom resource's schema: it is structural, and its keywords are consistent.
 
-The rules and messages are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
+The rules and messages follow k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
 pkg/apis/apiextensions/validation). A schema is structural if the tree of its `properties`, `items` and
 `additionalProperties` alone defines the type of every value. `allOf`, `anyOf`, `oneOf` and `not` only validate values.
 """
@@ -58,7 +58,7 @@ def validate_schema(path: str, schema: Schema) -> Errors:
 
 
 def list_inner_schemas(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
-    """Yield the schemas inside a schema: path, schema, and the message about a missing type."""
+    """Yield each schema directly inside a schema: its path, the schema, and the message if its type is missing."""
     for name, member in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, _FIELD
     if isinstance(schema.get("items"), Mapping):
@@ -251,7 +251,7 @@ def _map(path: str, schema: Schema) -> Errors:
 def _validate_judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
     """Yield the errors in the schemas under `allOf`, `anyOf`, `oneOf` and `not`, which only validate a value.
 
-    structure: the structural schema of the value; None if the validating schemas may also have other fields.
+    structure: the structural schema of the value; None if the validating schemas may also have fields that it lacks.
     """
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()

@@ -219,7 +219,7 @@ def _validate_service(path: str, service: ServiceReference) -> Errors:
 def _service_path(path: str, value: str) -> Errors:
     """Check the URL path of a webhook's service: it has no query, and no empty segment but the last one.
 
-    path: of the field.
+    path: the path of the field.
     """
     if value in ("", "/"):
         return

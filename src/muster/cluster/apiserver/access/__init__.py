@@ -1,1 +1,1 @@
-"""Decide and record who may do what: roles, reviews, tokens, impersonation, audit."""
+"""Decide which users may do what, and record their requests: roles, reviews, tokens, impersonation, audit."""

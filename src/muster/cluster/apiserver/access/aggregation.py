@@ -9,8 +9,7 @@ from muster.api.values.selectors import label_matcher
 def aggregate_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> tuple[PolicyRule, ...]:
     """Return the rules that the role should have, each once: in the order of the selectors, then of the roles' names.
 
-    A role without an aggregation rule keeps its own rules.
-    Raises `SelectorError` if a selector is invalid.
+    A role without an aggregation rule keeps its own rules. Raises `SelectorError` if a selector is invalid.
     """
     if role.aggregation_rule is None:
         return role.rules

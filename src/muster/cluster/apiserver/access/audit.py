@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class AuditLog:
-    """A log file that only its owner may read; lines are appended, and a full file is renamed."""
+    """A log file that only its owner may read. Lines are appended, and a full file is renamed."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
         """Open the file, or create it. Raises `OSError`."""
@@ -75,10 +75,10 @@ class AuditLog:
 
 
 class Audit:
-    """The audit of one server: its policy, its log, and the clock and ids that all records use.
+    """The audit of one server: its policy, its log, and the clock and IDs that all records use.
 
-    write: takes each line of the log.
-    decide: says whether a user may do something, and why.
+    write: writes a line to the log.
+    decide: returns whether a user may do something, and why.
     """
 
     def __init__(
@@ -126,18 +126,18 @@ class Audit:
         return self._clock.now()
 
     def put(self, event: Mapping[str, Any]) -> None:
-        """Write an event as a line of the log."""
+        """Write an audit event as a line of the log."""
         self._write(_encode(event))
 
     def annotations(self, access: Access) -> dict[str, str]:
-        """Return the annotations that say whether the access was allowed, and why."""
+        """Return the annotations that record whether the access was allowed, and why."""
         decision = self._decide(access)
         word = "allow" if decision.allowed else "forbid"
         return {"authorization.k8s.io/decision": word, "authorization.k8s.io/reason": decision.reason}
 
 
 class AuditRecord:
-    """The audit events of one request, as they are filled in from stage to stage."""
+    """The audit event of one request, which grows from stage to stage."""
 
     def __init__(self, event: dict[str, Any], scope: Scope, access: Access, audit: Audit) -> None:
         self._event = event
@@ -151,7 +151,7 @@ class AuditRecord:
         self._access = replace(self._access, user=user)
 
     def log_answer(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
-        """Log an answer, and return the answer to send, which also logs the end of a stream or tunnel.
+        """Log a response, and return the response to send, which also logs when a stream or tunnel ends.
 
         annotations: further annotations of the audit event, such as those that admission added.
         """
@@ -177,7 +177,7 @@ class AuditRecord:
         self.log_stage("ResponseStarted", self._audit.moment())
 
     def log_abandoned(self) -> None:
-        """Log that the client did not wait for the answer; the request may have taken effect."""
+        """Log that the client disconnected before the response. The request may have taken effect."""
         self._event["annotations"] = self._audit.annotations(self._access)
         self._end(504, "Timeout", "the answer was not waited for")
         self.log_stage("ResponseComplete", self._audit.moment())

@@ -1,6 +1,6 @@
-"""Decide what the audit log contains of each request, by a policy of `audit.k8s.io/v1`. Pure.
+"""Decide what the audit log contains about each request, by a policy of `audit.k8s.io/v1`. Pure.
 
-The first rule that matches a request decides. Secrets, token reviews and token requests carry values that must not
+The first rule that matches a request decides. Secrets, token reviews and token requests contain values that must not
 appear in a log. The log contains only their metadata, unless the matching rule names their resource.
 """
 
@@ -22,7 +22,7 @@ _VERSION, _KIND = "audit.k8s.io/v1", "Policy"
 
 
 class PolicyError(Exception):
-    """The error of a policy that cannot be used; its text says where and why."""
+    """An audit policy that cannot be used. The message says where it is wrong, and why."""
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -41,7 +41,7 @@ class GroupResources(_Data, frozen=True, kw_only=True):
 
 
 class Rule(_Data, frozen=True, kw_only=True):
-    """A rule of an audit policy: which requests it matches, and what is logged of them.
+    """A rule of an audit policy: which requests it matches, and how much of them is logged.
 
     An empty list matches all requests.
     """
@@ -58,7 +58,7 @@ class Rule(_Data, frozen=True, kw_only=True):
 
 
 class Policy(_Data, frozen=True, kw_only=True):
-    """An audit policy: its rules in order, and the settings that hold for all of them."""
+    """An audit policy: its rules in order, and the settings that apply to all rules."""
 
     api_version: str
     kind: str
@@ -69,7 +69,7 @@ class Policy(_Data, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """The detail with which the audit log records one request: the level, and the stages and fields to leave out."""
+    """How much of one request the audit log records: the level, and the stages and fields to leave out."""
 
     level: Level = "None"
     omit_stages: frozenset[Stage] = frozenset()
@@ -77,7 +77,7 @@ class Scope(Struct, frozen=True):
 
 
 def parse(text: str | bytes) -> Policy:
-    """Read the policy in a YAML file. Raises `PolicyError`."""
+    """Return the policy in the text of a YAML file. Raises `PolicyError`."""
     from muster.api.values.yaml_decode import decode  # the module loads slowly, and few servers have a policy
 
     data = text.encode() if isinstance(text, str) else text
@@ -103,7 +103,7 @@ def parse(text: str | bytes) -> Policy:
 def find_scope(policy: Policy, access: Access) -> Scope:
     """Return how much of a request to log, by the first rule that matches; nothing if no rule does.
 
-    Secrets and the like are logged without bodies, unless the rule names their resource.
+    Secrets and token requests are logged without bodies, unless the rule names their resource.
     """
     for rule in policy.rules:
         if _matches(rule, access):

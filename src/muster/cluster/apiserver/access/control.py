@@ -1,4 +1,4 @@
-"""Assemble the access control of a server: rights, reviews, tokens, and the admission plugins that need them."""
+"""Assemble the access control of a server: RBAC, reviews, tokens, and the admission plugins that need them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -23,11 +23,11 @@ from muster.runtime.transport import Response
 
 
 class Trust(Struct, frozen=True):
-    """The secrets by which the server and its clients prove who they are.
+    """The secrets by which the server and its clients authenticate.
 
     key: signs the tokens of service accounts.
-    tokens: the users of the bearer tokens that never expire.
-    authority_pem: the authority's certificate; empty if no client outside the process reaches the server.
+    tokens: the users of the bearer tokens that never expire, by token.
+    authority_pem: the certificate of the cluster's CA; empty if no client outside the process reaches the server.
     """
 
     key: SigningKey = field(default_factory=SigningKey)
@@ -52,9 +52,9 @@ class AccessControl:
 
     @property
     def documents(self) -> Mapping[str, Callable[[], StaticAnswer]]:
-        """Functions that make the documents with which other services verify this server's tokens, by path.
+        """The documents with which other services verify this server's tokens, as functions that make them, by path.
 
-        The documents are those of OpenID Connect discovery.
+        The documents are defined by OpenID Connect discovery.
         """
         configuration = {
             "issuer": ISSUER,

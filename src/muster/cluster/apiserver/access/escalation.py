@@ -1,6 +1,6 @@
-"""Refuse roles and bindings that would grant rights which their writer does not have.
+"""Refuse roles and bindings that would grant rights which the writer does not have.
 
-A user who may `escalate` a role, or `bind` it, is exempt. The rules are those of k8s.io/kubernetes
+A user who may `escalate` a role, or `bind` it, is exempt. The rules follow k8s.io/kubernetes
 (pkg/registry/rbac/*/policybased).
 """
 
@@ -60,7 +60,7 @@ _PASSING = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
 def _without_passing_metadata(role: Document) -> Document:
-    """Return the role without the metadata that cannot change rights."""
+    """Return a role without the metadata that cannot change any rights."""
     meta = {name: value for name, value in role["metadata"].items() if name not in _PASSING}
     return {**role, "metadata": meta}
 
@@ -84,7 +84,7 @@ def _make_access(attempt: WriteAttempt, verb: str, plural: str, name: str) -> Ac
 
 
 def _confirm(rbac: Rbac, attempt: WriteAttempt, rules: Sequence[PolicyRule], instead: str = "") -> None:
-    """Raise `ApiError` (403) unless the writer has all these rights.
+    """Raise `ApiError` (403) unless the writer has all rights of these rules.
 
     instead: the message; if it is empty, the message lists the missing rights.
     """

@@ -1,4 +1,4 @@
-"""Decide as which user a request runs, from its `Impersonate-` headers, and whether its sender may use them.
+"""Decide as which user a request runs, from its `Impersonate-` headers, and whether its sender may do so.
 
 As in k8s.io/apiserver (endpoints/filters/impersonation.go), every name, group and piece of extra information is an
 object of its own, which the sender must be allowed to `impersonate`.
@@ -24,9 +24,10 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
-    """Return the user as whom a request runs. That is its sender if no header asks for impersonation.
+    """Return the user as whom a request runs: its sender, unless a header requests impersonation.
 
-    headers: names in lower case.
+    headers: the names, in lower case, and values of the `Impersonate-` headers.
+    user: the sender.
     Raises `ApiError` (400, 403).
     """
     if not headers:
@@ -64,7 +65,7 @@ def _list_needed_accesses(
 
 
 def _complete_groups(name: str, groups: frozenset[str]) -> frozenset[str]:
-    """Return the requested groups of the impersonated user, with those that each such user has.
+    """Return the requested groups of the impersonated user, with the groups that every such user has.
 
     A service account gets its own groups only if none are requested.
     """

@@ -1,7 +1,8 @@
-"""Sign and verify JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
+"""Sign and verify JSON Web Tokens with one ECDSA P-256 key (ES256). Tokens of any other key are refused.
 
-Everything but the generation of a key is pure. The module knows no claim and no time: whether a token has expired is
-for its caller to decide. The module imports cryptography when a key is first used: a cluster of one command uses none.
+Everything but the generation of a key is pure. The module does not know the meaning of claims: the caller decides
+whether a token has expired. The module imports cryptography when a key is first used, because a cluster for a single
+command uses no key.
 """
 
 import base64
@@ -22,13 +23,13 @@ Claims = dict[str, Any]
 
 
 class BadTokenError(Exception):
-    """The error of a token that the server refuses; its text says why, and repeats no part of the token."""
+    """A token that the server refuses. The message says why, and repeats no part of the token."""
 
 
 class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """A private key that signs tokens, which name the key by its `id`.
+    """A private key that signs tokens. A token names its key by the key's `id`.
 
-    kept: the key that a file has; None for a new key, which is generated with its first use.
+    kept: the key loaded from a file; None for a new key, which is generated when it is first used.
     """
 
     kept: "EllipticCurvePrivateKey | None" = None
@@ -42,7 +43,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def id(self) -> str:
-        """The digest of the public key, computed as upstream computes it."""
+        """The digest of the public key, with upstream's algorithm."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         encoded = self.private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -88,7 +89,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 def load(pem: bytes) -> SigningKey:
-    """Read the key from the content of a PEM file. Raises `ValueError`."""
+    """Return the key in the content of a PEM file. Raises `ValueError`."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 

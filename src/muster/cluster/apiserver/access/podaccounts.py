@@ -1,8 +1,8 @@
 """Set the service account of a new pod, and mount the account's token into its containers.
 
-The rules are those of k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
+The rules follow k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
 controller creates the account `default` in every namespace, and may not have done so yet. A pod of this account is
-admitted before that, and then waits for its token.
+admitted even before the account exists, and then waits for its token.
 """
 
 from typing import Any
@@ -25,7 +25,8 @@ _DEFAULT = "default"
 def pod_accounts(*, mount: bool) -> Plugin:
     """Return the admission plugin that gives a new pod its service account, token volume and pull secrets.
 
-    An update that leaves out the account keeps the stored one. `mount`: whether pods get a token at all.
+    If an update leaves out the account, the stored account stays.
+    mount: whether pods get a token at all.
     """
 
     def complete(attempt: WriteAttempt, store: Store) -> None:
@@ -45,9 +46,10 @@ def pod_accounts(*, mount: bool) -> Plugin:
 
 
 def _set_account(attempt: WriteAttempt, store: Store) -> ServiceAccount:
-    """Return the service account that the pod runs as, after setting its name in the pod.
+    """Set the name of the pod's service account, if it is missing; return the account.
 
-    A missing account `default` counts as an empty one. Raises `ApiError` (403) if another account does not exist.
+    If the account `default` does not exist, an empty account is returned. Raises `ApiError` (403) if another account
+    does not exist.
     """
     spec = attempt.document["spec"]
     name = spec.get("serviceAccountName") or _DEFAULT
@@ -95,15 +97,15 @@ def _has_mount(container: dict[str, Any]) -> bool:
 
 
 def _find_token_volume(spec: dict[str, Any]) -> str:
-    """Return the name of the token volume that a pod has already because it is a copy of another pod; "" if none."""
+    """Return the name of a token volume that the pod has because it is a copy of another pod; "" without one."""
     names = (str(volume.get("name", "")) for volume in spec.get("volumes") or ())
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 
 
 def _derive_suffix(account: str) -> str:
-    """Return five letters that are derived from the name of a service account.
+    """Return five letters for the name of a token volume, derived from the name of the service account.
 
-    Upstream's are random. With these, containers of different pods are equal, and the engine stores them once.
+    Upstream's letters are random. These make containers of different pods equal, so that the engine stores them once.
     """
     number = crc32(account.encode())
     letters = []

@@ -1,8 +1,8 @@
 """Decide whether a user may do something, by the roles and bindings in the store.
 
-When a role or binding has changed, the next question decodes the changed objects again. Until then the rights of each
+When a role or binding has changed, the next decision decodes the changed objects again. Until then the rights of each
 user in a namespace, and each decision, are cached. Only durable objects count: a binding takes effect when its writer
-is told that it was stored.
+gets the response.
 """
 
 from collections import defaultdict
@@ -42,7 +42,7 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 class AccessDecision(Struct, frozen=True):
     """The decision whether an access is allowed.
 
-    The reason names the binding that allows the access, or the roles that are missing.
+    reason: the binding that allows the access, or the roles that are missing.
     """
 
     allowed: bool
@@ -57,7 +57,7 @@ class Grant(Struct, frozen=True):
 
 
 class Grants(Struct, frozen=True):
-    """All grants of a user in a namespace and in the whole cluster, and an error for each role that is missing."""
+    """All grants of a user in a namespace and in the whole cluster, and an error for each missing role."""
 
     given: tuple[Grant, ...]
     errors: tuple[str, ...]
@@ -91,7 +91,7 @@ class Rbac:
             raise make_refusal(access, decision.reason)
 
     def decide(self, access: Access) -> AccessDecision:
-        """Decide whether the user may do this."""
+        """Return whether the user may do this, and why."""
         user = access.user
         if MASTERS in user.groups:
             return _MASTER
@@ -110,7 +110,7 @@ class Rbac:
         return decision
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """Return all rights of a user in a namespace; for "" only those that hold in the whole cluster."""
+        """Return all rights of a user in a namespace. "" means only the rights in the whole cluster."""
         self._read()
         return self._granted(user, namespace)
 
@@ -152,7 +152,7 @@ class Rbac:
         return role.rules
 
     def _read(self) -> None:
-        """Decode the roles and bindings that have changed, and clear the caches if any has."""
+        """Decode the roles and bindings that have changed. If any has, clear the caches."""
         seen = tuple([self._store.changes_of(kind.resource) for kind in _KINDS])
         if seen == self._seen:
             return
@@ -173,7 +173,7 @@ def _measure_length(user: User, *texts: str) -> int:
 
 
 def explain_missing_role(ref: RoleRef) -> str:
-    """Return the sentence about a role that does not exist."""
+    """Return a sentence about a role that does not exist."""
     return f'{ref.kind.lower()}.{ROLE.group} "{ref.name}" not found'
 
 
@@ -198,7 +198,10 @@ def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Bindi
 
 
 def _yield_key(subject: Subject, place: str) -> Iterator[str]:
-    """Yield the key under which a binding's subject is indexed; nothing if the subject can match no user."""
+    """Yield the key under which a binding's subject is indexed; nothing if the subject can match no user.
+
+    place: the binding's namespace.
+    """
     if subject.kind in ("User", "Group"):
         yield f"{subject.kind}:{subject.name}"
     elif subject.kind == "ServiceAccount" and (namespace := subject.namespace or place):

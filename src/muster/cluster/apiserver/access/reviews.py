@@ -32,7 +32,7 @@ from muster.runtime.transport import JSON, Response
 
 
 class Reviews:
-    """The actions that answer SubjectAccessReviews, TokenReviews and the other reviews, by their resource."""
+    """The actions that answer SubjectAccessReviews, TokenReviews and the other reviews, by resource."""
 
     def __init__(self, rbac: Rbac, tokens: Tokens) -> None:
         self._rbac = rbac
@@ -126,7 +126,7 @@ def decode_object(call: Call) -> Document:
 
 
 def make_answer(call: Call, document: Document, status: Document) -> Response:
-    """Return the answer to a posted object: the object with this status, and the call's warnings."""
+    """Return the response to a posted object: the object with this status, and the call's warnings."""
     kind = call.view.kind
     meta = document.get("metadata") or {}
     whole = {"apiVersion": kind.api_version, "kind": kind.kind} | document | {"metadata": meta, "status": status}

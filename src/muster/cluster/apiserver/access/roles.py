@@ -126,7 +126,11 @@ _PARTS = (_make_part("admin", *_ADMIN), _make_part("edit", *_EDIT), _make_part("
 
 
 def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
-    """Return an aggregated role without its rules, which `_with_rules` adds."""
+    """Return an aggregated role without its rules, which `_with_rules` adds.
+
+    parts: the labels of the roles to aggregate.
+    part_of: the label by which another role aggregates this one; "" for none.
+    """
     selectors = tuple(LabelSelector(match_labels={_AGGREGATE + part: "true"}) for part in parts)
     labels = BOOTSTRAPPING | ({_AGGREGATE + part_of: "true"} if part_of else {})
     meta = ObjectMeta(name=name, labels=labels, annotations={AUTO_UPDATE: "true"})

@@ -1,6 +1,6 @@
 """Decide what rules of roles grant: whether a rule allows an access, and which rights some rules lack. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and of
+The rules follow k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and
 k8s.io/component-helpers/auth/rbac/validation.
 """
 
@@ -22,7 +22,7 @@ EVERYTHING = (
 
 
 class TooManyRightsError(Exception):
-    """The error of rules that grant more single rights than the server compares (`MAX_COMPARED`)."""
+    """A set of rules that grants more single rights than the server compares (`MAX_COMPARED`)."""
 
 
 def allows(rule: PolicyRule, access: Access) -> bool:
@@ -39,7 +39,7 @@ def allows(rule: PolicyRule, access: Access) -> bool:
 
 
 def find_uncovered(owned: Sequence[PolicyRule], rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the single rights that `rules` grant and `owned` do not.
+    """Return the single rights that `rules` grants and `owned` does not.
 
     Raises `TooManyRightsError`.
     """
@@ -57,7 +57,7 @@ def find_uncovered(owned: Sequence[PolicyRule], rules: Iterable[PolicyRule]) -> 
 
 
 def compact_rights(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Return the same rights, with those on resources that differ only in their verbs merged into one rule."""
+    """Return the same rights as fewer rules: rights on the same resources become one rule with all their verbs."""
     verbs: dict[PolicyRule, dict[str, None]] = {}
     for right in rights:
         without = PolicyRule(
@@ -81,7 +81,7 @@ def compact_rights(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
 
 
 def render_rule(rule: PolicyRule) -> str:
-    """Render a rule as refusals show it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
+    """Return a rule as text for refusals: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
     parts = {
         "APIGroups": rule.api_groups,
         "Resources": rule.resources,
@@ -93,7 +93,7 @@ def render_rule(rule: PolicyRule) -> str:
 
 
 def quote_texts(values: Iterable[str]) -> str:
-    """Render a list of texts as Go prints it: `["a" "b"]`."""
+    """Return a list of texts in Go's format: `["a" "b"]`."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 

@@ -1,7 +1,7 @@
 """Answer `serviceaccounts/token`, by which a client requests a token of a service account.
 
-As in k8s.io/kubernetes (pkg/registry/core/serviceaccount/storage/token.go), the object that the token is bound to
-must exist, and a pod must run as this account. Whether the client may request the token is decided before (`rbac`).
+As in k8s.io/kubernetes (pkg/registry/core/serviceaccount/storage/token.go), the object that the token is bound to must
+exist, and a pod must run as this account. `rbac` has already decided that the client may request the token.
 """
 
 from datetime import timedelta

@@ -59,7 +59,8 @@ _RESOURCES = {"Pod": POD.resource, "Secret": SECRET.resource, "Node": NODE.resou
 def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
     """Return the claims of a token for a service account.
 
-    The token is valid from `now`, for this many seconds. identity: unique to the token.
+    now, seconds: when the token becomes valid, and for how long.
+    identity: a unique ID of the token.
     """
     start = int(now.timestamp())
     bound = {reference.kind.lower(): _claim(reference) for reference in subject.bound}
@@ -76,7 +77,7 @@ def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, se
 
 
 def legacy_claims(namespace: str, account: BoundReference, secret: str) -> Claims:
-    """Return the claims of the token in a secret, which never expires."""
+    """Return the claims of the token in a Secret, which never expires. secret: the name of the Secret."""
     return {
         "iss": LEGACY_ISSUER,
         f"{_OF_LEGACY}namespace": namespace,
@@ -97,7 +98,7 @@ class Tokens:
     def __init__(self, store: Store, clock: Clock, key: SigningKey, fixed: TokenCheck) -> None:
         """Make the tokens of a server.
 
-        fixed: returns the user of a token that belongs to no service account, such as the admin's.
+        fixed: returns the user of a token that belongs to no service account, such as the admin's; None for others.
         """
         self.key = key
         self._fixed = fixed
@@ -106,16 +107,17 @@ class Tokens:
         self._verified: dict[bytes, Claims] = {}
 
     def user(self, token: str) -> User | None:
-        """Return the user of a token for this server, or None if the token is invalid."""
+        """Return the user of a token for this server; None if the token is invalid."""
         try:
             return self.owner(token, AUDIENCES).user
         except BadTokenError:
             return None
 
     def owner(self, token: str, audiences: Sequence[str]) -> Owner:
-        """Return the owner of a token that is valid for any of these audiences.
+        """Return the owner of a token that is valid for one of these audiences.
 
-        Raises `BadTokenError` for an invalid or expired token, and if its service account or a bound object is gone.
+        Raises `BadTokenError` for an invalid or expired token, and if its service account or a bound object no longer
+        exists.
         """
         user = self._fixed(token)
         if user is not None:
@@ -171,8 +173,9 @@ class Tokens:
         return User(claims["sub"], account_groups(namespace), uid)
 
     def _require(self, resource: str, namespace: str, reference: dict[str, str], what: str) -> Entry:
-        """Return the object of a reference.
+        """Return the object that a token refers to.
 
+        what: the name of the object's kind, for errors.
         Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
         """
         entry = self._store.get(Key(resource, namespace, reference["name"]))
@@ -188,7 +191,10 @@ class Tokens:
 
 
 def _match_audiences(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
+    """Return the requested audiences for which a token is meant. Raises `BadTokenError` if there are none.
+
+    meant: the audiences of the token.
+    """
     shared = tuple(audience for audience in audiences if audience in meant)
     if not shared:
         raise BadTokenError(

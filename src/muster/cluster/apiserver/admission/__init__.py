@@ -1,1 +1,1 @@
-"""Complete and judge objects before they are stored: plugins, policies and webhooks."""
+"""Complete and validate objects before they are stored: plugins, policies and webhooks."""

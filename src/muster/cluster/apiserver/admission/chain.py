@@ -1,7 +1,7 @@
-"""Run the stages of admission, which complete and judge an object before it is stored.
+"""Run the stages of admission, which complete and validate an object before it is stored.
 
-A plugin takes a `WriteAttempt` and the store, so it may read other objects. It changes the attempt's document in
-place, or raises `ApiError`. The stages run in this order:
+A plugin takes a `WriteAttempt` and the store, so it may read other objects. It changes the attempt's document in place,
+or raises `ApiError`. The stages run in this order:
 
 1. The changing plugins complete the document, then the mutating webhooks.
 2. The judging plugins see the object as it will be stored and may refuse it, then the validating webhooks.
@@ -33,11 +33,11 @@ PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class WriteAttempt(Struct, frozen=True):
-    """An object that a request is about to write, as admission sees it.
+    """An object that a request is about to write, as input of admission.
 
     old: the stored object; None for a new one.
     document: the object to store; for a DELETE, the stored one.
-    view: how the writer sees the object.
+    view: the form of the object that the writer uses.
     options: the request's options for writing.
     annotations: annotations for the audit log, to which each stage of admission adds.
     """
@@ -56,28 +56,31 @@ class WriteAttempt(Struct, frozen=True):
 
     @property
     def objects(self) -> tuple[Document | None, Document | None]:
-        """The new object and the old one; None for the one that does not exist."""
+        """The new object and the old object; None for an object that does not exist."""
         if self.operation == "DELETE":
             return None, self.document if self.old is None else self.old
         return self.document, self.old
 
     def make_refusal(self, why: str) -> ApiError:
-        """Return the 403 error of admission with this reason."""
+        """Return the 403 error by which admission refuses this write. why: the reason."""
         name = self.resource.name
         return forbidden(f'{name} "{self.name}" is forbidden: {why}', resource=name, name=self.name)
 
 
 Plugin = Callable[[WriteAttempt, Store], None]
 
-# Returns a warning for the writer, sent with the answer; "" if there is none.
+# Returns a warning for the writer, sent with the response; "" for no warning.
 Remark = Callable[[WriteAttempt], str]
 
 
 class Webhooks(Protocol):
-    """The webhooks that are called about a write. If none matches, both methods return without suspending."""
+    """The webhooks to call about a write. If none matches, both methods return without suspending."""
 
     async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
-        """Let the webhooks change the document in place; return whether any did. Raises `ApiError` if one refuses."""
+        """Let the webhooks change the document in place; return whether any changed it.
+
+        Raises `ApiError` if a webhook refuses the write.
+        """
         ...
 
     async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
@@ -102,7 +105,7 @@ class AdmissionChain(Struct, frozen=True):
     changing: plugins that may change the document.
     judging: plugins that see the object to be stored, and may refuse it.
     last: plugins that run right before the write, and count what it adds.
-    remarks: make the warnings about a write that is allowed.
+    remarks: return warnings about a write that is allowed.
     """
 
     changing: tuple[Plugin, ...]
@@ -120,7 +123,7 @@ class AdmissionChain(Struct, frozen=True):
         return await self.webhooks.change(attempt, warnings)
 
     def complete(self, attempt: WriteAttempt, store: Store) -> None:
-        """Run the changing plugins alone; the server does so again after a webhook's change. Raises `ApiError`."""
+        """Run only the changing plugins; the server does so again after a webhook's change. Raises `ApiError`."""
         for plugin in self.changing:
             plugin(attempt, store)
 
@@ -132,7 +135,7 @@ class AdmissionChain(Struct, frozen=True):
         await self.webhooks.judge(attempt, warnings)
 
     def remark(self, attempt: WriteAttempt, warnings: list[str]) -> None:
-        """Add the warnings about this write to `warnings`, which the client gets with the answer."""
+        """Add the warnings about this write to `warnings`, which the client gets with the response."""
         warnings += filter(None, (remark(attempt) for remark in self.remarks))
 
     def settle(self, attempt: WriteAttempt, store: Store) -> None:
@@ -171,7 +174,10 @@ def _make_terminating_error(attempt: WriteAttempt) -> ApiError:
 
 
 def keep(attempt: WriteAttempt, *fields: str) -> None:
-    """Restore fields of the spec that an update leaves out, so that the original manifest can be applied again."""
+    """Restore fields of the spec that an update leaves out, so that the original manifest can be applied again.
+
+    fields: the names of these fields.
+    """
     spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
     for name in fields:
         if name in old:
@@ -179,10 +185,10 @@ def keep(attempt: WriteAttempt, *fields: str) -> None:
 
 
 def priority(attempt: WriteAttempt, store: Store) -> None:
-    """Set the priority of a new pod from its PriorityClass or the default one, and guard the classes themselves.
+    """Set the priority of a new pod from its PriorityClass or the default class, and protect the classes themselves.
 
-    At most one class may be the default, and system classes may not be deleted. An update keeps the priority of a pod
-    where its writer leaves it out.
+    At most one class may be the default, and system classes may not be deleted. If an update leaves out the priority of
+    a pod, the stored priority stays.
     """
     if attempt.resource.key == PRIORITY_CLASS.resource:
         if attempt.operation != "DELETE":
@@ -237,7 +243,7 @@ def _one_default(attempt: WriteAttempt, store: Store) -> None:
 
 
 def default_tolerations(seconds: int) -> Plugin:
-    """Return the plugin that lets new pods stay on a lost node for this many seconds, by tolerations.
+    """Return the plugin that adds tolerations to new pods, so that they stay on a lost node for this many seconds.
 
     A pod's own tolerations of these taints stay as they are.
     """

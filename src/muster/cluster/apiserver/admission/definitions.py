@@ -1,4 +1,4 @@
-"""Warn about definitions of kinds that the server serves without them, and refuse to delete the server's own."""
+"""Warn about definitions of kinds that the server serves anyway, and protect the server's own definitions."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ from muster.cluster.store import Store
 
 
 def warn_of_builtin_kinds(registry: Registry, listed: Collection[str] = ()) -> Remark:
-    """Return the check that warns who defines a kind, such as JobSet, that the server serves anyway.
+    """Return the check that warns if a definition defines a kind, such as JobSet, that the server serves anyway.
 
     listed: the names of the definitions that the server provides itself.
     """

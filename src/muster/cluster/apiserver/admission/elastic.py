@@ -1,4 +1,4 @@
-"""Check the annotation with the sizes between which a job may be moved."""
+"""Check the annotation of an elastic job, which contains the minimum and maximum size of the job."""
 
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET
@@ -10,7 +10,7 @@ _KINDS = frozenset({JOB.resource, JOB_SET.resource})
 
 
 def warn_of_bounds(attempt: WriteAttempt) -> str:
-    """Return why the annotation that should make a job elastic has no effect; "" if it has one or is not new."""
+    """Return why the annotation that should make a job elastic has no effect; "" if it has one or did not change."""
     if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return ""
     text = _bounds_in(attempt.document)

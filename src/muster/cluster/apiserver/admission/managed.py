@@ -1,7 +1,7 @@
 """Run the admission of objects that queue, which webhooks do on a real cluster.
 
 `controllers.integrations.admission` and `api.managed` make the decisions in both cases. The plugins here read other
-objects as of the newest write, committed or not. Expensive checks run only for objects that may queue.
+objects in their newest state, committed or not. Expensive checks run only for objects that may queue.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,10 +50,10 @@ from muster.queueing.jobframework.names import workload_name
 def managed_plugins(
     configuration: Configuration, integrations: Sequence[Integration[Any]], shared: SharedObjects
 ) -> tuple[Plugin, ...]:
-    """Return the plugins for jobs that queue, as the configuration asks for. They run after the server's own plugins.
+    """Return the plugins for jobs that queue, as configured. They run after the server's own plugins.
 
-    shared: the server's decoded objects. Many pods of a job come one after the other, and the plugins find their job
-    there.
+    shared: the server's decoded objects. The plugins find a pod's job there, because many pods of a job are created in
+    a row.
     """
     ours, settings = list_enabled(integrations, configuration), settings_of(configuration)
     serve = select_serving(configuration)
@@ -145,14 +145,14 @@ T = TypeVar("T")
 
 
 class _InStore:
-    """A `Find` that reads objects from a store, as of the newest write."""
+    """A `Find` that reads objects from a store in their newest state."""
 
     def __init__(self, store: Store, shared: SharedObjects) -> None:
         self._store = store
         self._shared = shared
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Return the object, or None if it does not exist."""
+        """Return the object; None if it does not exist."""
         entry = self._store.latest(Key(kind.resource, namespace, name))
         return self._shared.decode(kind, self._shared.read_body(entry)) if entry is not None else None
 
@@ -164,7 +164,7 @@ FindIn = Callable[[Store], _InStore]
 
 
 class ManagedJobs:
-    """The plugin for jobs that name a queue, or that the server gives one."""
+    """The plugin for jobs that name a queue, or that the server assigns to one."""
 
     def __init__(
         self, integrations: Iterable[Integration[Any]], around: Around, find_in: FindIn, settings: Settings
@@ -175,7 +175,7 @@ class ManagedJobs:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Set a job's defaults for queueing in place; keep what the engine set and an update omits.
+        """Set a job's defaults for queueing in place; restore fields that the engine set and an update omits.
 
         Raises `ApiError` if the job breaks a rule.
         """
@@ -249,7 +249,7 @@ class ManagedServing:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Add to the pod templates what their pods need to queue, in place.
+        """Add the queue's label and related fields to the object's pod templates, in place, so that the pods queue.
 
         Raises `ApiError` if the object breaks a rule.
         """
@@ -281,7 +281,7 @@ class _HeadMeta(Struct):
 
 
 class _Head(Struct):
-    """The part of a pod that names its Job."""
+    """The part of a pod that names its Job, and is decoded first."""
 
     metadata: _HeadMeta = _HeadMeta()
 
@@ -290,10 +290,10 @@ _POD_HEAD = POD.seen_as(_Head)
 
 
 def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
-    """Gate a new pod of a Job that has a Workload until quota is granted for the pod.
+    """Add a scheduling gate to a new pod of a Job that has a Workload, until quota is granted for the pod.
 
     Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before
-    unless another program resumes it. Those pods stay gated until the Job is admitted, and use no quota before.
+    that unless another program resumes it. Such pods stay gated until the Job is admitted, and use no quota before.
     """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
@@ -319,7 +319,7 @@ def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjec
 
 
 def gate_pods_of_jobsets(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
-    """Gate a new pod of a JobSet that queues, if the quota granted to the pod's role does not suffice for the pod."""
+    """Add a scheduling gate to a new pod of a JobSet that queues, if the quota of the pod's role does not suffice."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
     labels = attempt.document["metadata"].get("labels") or {}

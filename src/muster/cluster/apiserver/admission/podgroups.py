@@ -1,4 +1,4 @@
-"""Warn about pods of PodGroups that never finish (scheduler KEP-34 (kube-batch))."""
+"""Warn about PodGroups whose pods never finish (scheduler KEP-34 (kube-batch))."""
 
 from muster.api.core import POD
 from muster.api.meta import controller_of
@@ -14,9 +14,9 @@ ENDLESS = (
 
 
 def warn_of_endless_pods(groups: PodGroups) -> Remark:
-    """Return the check that warns about a new pod in a PodGroup whose containers always restart.
+    """Return the check that warns about a new pod in a PodGroup if its containers always restart.
 
-    Such a group never ends. A pod whose owner keeps a service running is left out.
+    Such a group never finishes. The check ignores pods of owners that keep a service running.
     """
 
     def remark(attempt: WriteAttempt) -> str:

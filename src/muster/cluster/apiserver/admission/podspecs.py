@@ -1,4 +1,4 @@
-"""Find the pod specs in an object that runs pods here: its own, or those of its templates."""
+"""Find the pod specs in an object that runs pods: its own pod spec, or the pod specs of its templates."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,10 +1,10 @@
-"""Judge writes by ValidatingAdmissionPolicies: rules in CEL, which apply where a binding says so.
+"""Validate writes by ValidatingAdmissionPolicies: rules in CEL, which apply where a binding says so.
 
-The policies are evaluated before the validating webhooks are called, and as upstream evaluates them:
+The policies are evaluated before the validating webhooks are called, with upstream's rules:
 
 - The failure policy decides whether an error in an expression refuses the write.
-- A binding with `Warn` alone warns and does not refuse.
-- A policy is evaluated once for each object of parameters that the binding selects.
+- A binding with only `Warn` warns and does not refuse.
+- A policy is evaluated once for each parameter object that the binding selects.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ _Values = Mapping[str, Any]
 
 
 class _FailedError(Exception):
-    """The error of a policy that cannot be evaluated; its message says why."""
+    """A policy that cannot be evaluated. The message says why."""
 
 
 class _InForce(Struct, frozen=True):
@@ -71,7 +71,7 @@ class _InForce(Struct, frozen=True):
 
 
 class _Case(NamedTuple):
-    """The input of a policy: the new and the old object as the writer sees them, and their namespace."""
+    """The input of a policy: the new and the old object in the writer's version, and their namespace."""
 
     new: Document | None
     old: Document | None
@@ -195,7 +195,7 @@ class PolicyJudge:
 
 
 class _Variables(dict[str, Any]):
-    """The variables of a policy, each evaluated when an expression first reads it."""
+    """The variables of a policy. Each is evaluated when an expression first reads it."""
 
     cel_name: ClassVar[str] = "map"
 

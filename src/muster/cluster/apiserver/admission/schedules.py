@@ -1,4 +1,4 @@
-"""Warn about schedules of CronJobs that never come."""
+"""Warn about CronJobs whose schedule never occurs."""
 
 from muster.api.batch import CRON_JOB
 from muster.api.values.schedules import ScheduleError, parse

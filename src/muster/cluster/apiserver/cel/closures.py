@@ -1,8 +1,8 @@
 """The closures to which `evaluate` compiles the nodes of an expression.
 
-Each function takes the closures of the operands and gives the closure of the node. A closure takes a frame and gives
-the value of the node. A frame is a list: the first item is the remaining cost, then comes a slot for each variable.
-Which closure a node needs is the decision of `evaluate`.
+Each function takes the closures of the operands and returns the closure of the node. A closure takes a frame and
+returns the value of the node. A frame is a list: the first item is the remaining cost, and each further item is a
+variable (its slot). `evaluate` decides which closure a node needs.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -55,7 +55,10 @@ def make_selection(operand: Run, name: str) -> Run:
 
 
 def member_of(slot: int, name: str) -> Run:
-    """Return the closure of `variable.name`, the most frequent node, which saves a call beside `make_selection`."""
+    """Return the closure of `variable.name`, the most frequent node. It saves a call compared with `make_selection`.
+
+    slot: the slot of the variable in the frame.
+    """
 
     def run(frame: Frame) -> Any:
         value = frame[slot]
@@ -139,7 +142,7 @@ def make_conditional(test: Run, then: Run, otherwise: Run) -> Run:
 
 
 def not_strictly_false(operand: Run) -> Run:
-    """Return the closure that says whether a loop continues: until the operand is false, and despite errors."""
+    """Return the closure of a loop's condition: continue until the operand is false, and despite errors."""
 
     def run(frame: Frame) -> bool:
         try:
@@ -207,7 +210,7 @@ def make_membership_test(left: Run, right: Run) -> Run:
 
 
 def make_function_call(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
-    """Return the closure of a library function, which picks the overload by the types of the arguments."""
+    """Return the closure of a library function, which chooses the overload by the types of the arguments."""
     exact = {types: each.run for each in overloads if object not in (types := each.types)}
     loose = [each for each in overloads if object in each.types]
 
@@ -305,8 +308,8 @@ def make_binding(slot: int, value: Run, result: Run) -> Run:
 class Loop(Struct, frozen=True):
     """The iteration of a macro over a list or map.
 
-    items: the closure that gives the list or map.
-    adapt: converts an element to its CEL value.
+    items: the closure that returns the list or map.
+    adapt: converts an element to its CEL value; None if they are equal.
     first: the slot of the first variable: the element of a list, the key of a map, or with `second` the index or key.
     second: the slot of the second variable, the element; None if the macro has one variable.
     weight: the cost of an iteration.
@@ -321,7 +324,7 @@ class Loop(Struct, frozen=True):
     def turns(self, frame: Frame) -> list[Any]:
         """Return the values of the loop's variables, one item for each iteration.
 
-        Raises `CelError` for other than a list or map.
+        Raises `CelError` if the value is neither a list nor a map.
         """
         items = self.items(frame)
         if type(items) is list:
@@ -334,7 +337,7 @@ class Loop(Struct, frozen=True):
         raise CelError(f"no such overload: a {type_name(items)} cannot be the range of a comprehension")
 
     def enter(self, frame: Frame, turn: Any) -> None:
-        """Begin an iteration: charge its cost to the frame and set the slots.
+        """Start an iteration: charge its cost to the frame and set the slots. turn: the values of the variables.
 
         Raises:
             CostLimitError: the cost limit is exceeded.

@@ -52,7 +52,7 @@ def problem_of(expression: str, variables: Sequence[str]) -> str:
 
 
 class ConditionError(Exception):
-    """The error of conditions that could not be evaluated, while no other condition was false."""
+    """Conditions that could not be evaluated, while no other condition was false."""
 
 
 def all_hold(conditions: Iterable[str], variables: Sequence[str], values: Mapping[str, Any]) -> bool:

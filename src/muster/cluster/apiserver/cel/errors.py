@@ -1,5 +1,5 @@
-"""The error of texts that do not compile, apart from the compiler, which is imported with the first expression."""
+"""The error of texts that do not compile. It is apart from the compiler, so that the compiler can be imported later."""
 
 
 class CompileError(ValueError):
-    """The error of a text that is not a valid expression. Position and reason read as in upstream's compiler."""
+    """A text that is not a valid expression. Position and reason are formatted as in upstream's compiler."""

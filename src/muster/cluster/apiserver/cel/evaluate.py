@@ -1,12 +1,12 @@
 """Compile checked expressions.
 
-`compile_expression` takes a checked expression with the shapes of its variables, and gives a `Program`. The compiler
+`compile_expression` takes a checked expression with the shapes of its variables, and returns a `Program`. The compiler
 turns each node into a closure once; a run calls the outermost closure with a frame. `front` checks the types that the
-text tells; this module also checks the types that only the shapes tell.
+text determines; this module also checks the types that only the shapes determine.
 
-Cost follows upstream's idea. A node costs one unit, and a character or element that a function reads or makes costs a
-tenth. The nodes outside of loops are known from the text, so a run pays for them at its start. Each iteration of a
-loop pays for the nodes in the loop.
+Cost follows upstream's idea. A node costs one unit, and each character or element that a function reads or creates
+costs a tenth. The nodes outside of loops are known from the text, so a run pays for them at its start. Each iteration
+of a loop pays for the nodes in the loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ class Program(Struct, frozen=True):
     weight: the cost of a run without the iterations of its loops.
     slots: the number of variables in a frame.
     shape: the known shape of the value.
-    turns: the most iterations that all loops of a run can have together.
+    turns: the maximum number of iterations of all loops in a run.
     """
 
     run: Run
@@ -245,7 +245,7 @@ class _Compiler:
         return self.slots
 
     def _comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
-        """Compile the loop of a macro, and add its most iterations to those of all loops."""
+        """Compile the loop of a macro, and add its maximum number of iterations to the total of all loops."""
         start = self.compile(node.start, scope)
         if isinstance(node.range, ListLiteral) and not node.range.elements:
             # `cel.bind(name, value, result)` expands to a loop without iterations.
@@ -282,7 +282,10 @@ class _Compiler:
         return _Part(closures.make_fold(loop, start, condition, step, result.run, slot), result.shape)
 
     def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
-        """Compile the step of a loop. A step that appends to a list does it in place: nothing else uses the list."""
+        """Compile the step of a loop.
+
+        A step that appends to a list does so in place, because nothing else uses the list.
+        """
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
                 run, shape = self._step(then, accumulator, scope, slot)
@@ -323,7 +326,7 @@ def _find_member_shape(container: Shape, member: Shape) -> Shape:
 
 
 def _choose_equality(left: Shape, right: Shape) -> Shape:
-    """Return the shape by which two values are compared: the left one, which says whether order matters."""
+    """Return the shape by which to compare two values: the left shape if it decides whether order matters."""
     if left.unordered:
         return left
     return ANYTHING if left is ANYTHING or right is ANYTHING else _find_common_shape(left, right)
@@ -335,7 +338,7 @@ def _make_plain_shape(shape: Shape) -> Shape:
 
 
 def _recognize_quantifier(node: Comprehension) -> tuple[Node, bool] | None:
-    """Return the predicate of an `all` or `exists` and the value that decides it, or None for any other loop."""
+    """Return the predicate of an `all` or `exists` and the value that decides it; None for any other loop."""
     match node.step, node.result:
         case (Call(function="_&&_" | "_||_" as name, args=(Ident(name=folded), predicate)), Ident(name=result)) if (
             folded == result == node.accumulator

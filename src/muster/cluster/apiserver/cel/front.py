@@ -1,11 +1,11 @@
-"""Parse and type-check CEL: `check` takes a text and gives a checked expression.
+"""Parse and type-check CEL: `check` takes a text and returns a checked expression.
 
 The CEL library (cel-expr-python, which wraps Google's cel-cpp) parses, expands macros and checks types. The module
 `evaluate` runs the expressions, because the evaluator of the library has three limits:
 
 - It copies the whole object to evaluate an expression on it.
 - Functions cannot return types of their own (quantities, addresses).
-- The memory that an expression takes is unbounded.
+- The memory that an expression uses is unbounded.
 
 The library has 50 MB, so this module imports it when the first expression is compiled.
 """
@@ -44,7 +44,7 @@ def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
 
 
 def make_compile_error(expression: Expression, node: Node, message: str) -> CompileError:
-    """Return the error that points at a node of an expression, formatted as the library formats its errors."""
+    """Return the error that points at a node of an expression, formatted like the library's errors."""
     offset = expression.positions.get(node.id, 0)
     before = expression.text[:offset]
     line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1)

@@ -1,8 +1,7 @@
-"""Check the types of operands whose types only the schema tells.
+"""Check the types of operands whose types only the schema determines.
 
-The CEL library gives the fields of an object the type `dyn`, so it accepts them in every operator. `applies` takes the
-name of a function and the types of its arguments, and says whether they fit. The function finds out by calling the
-operator with an example value of each type.
+The CEL library gives the fields of an object the type `dyn`, so it accepts them in every operator. `applies` calls the
+operator with an example value of each type to find out whether the types fit.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
 """The operators of CEL as functions of values.
 
-An operator takes the values of its operands and gives the result. The operator raises `CelError` if there is no result,
-for example for operands of the wrong type or an integer that exceeds 64 bits. The operators charge no cost: `closures`
+An operator takes the values of its operands and returns the result. It raises `CelError` if there is no result, for
+example for operands of the wrong type or an integer that exceeds 64 bits. The operators charge no cost: `closures`
 does.
 """
 
@@ -33,10 +33,10 @@ _FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """Return the CEL timestamp that lies these nanoseconds after 1970.
+    """Return the CEL timestamp that is this many nanoseconds after the start of 1970.
 
     Raises:
-        CelError: it is outside of the years 1 to 9999.
+        CelError: the timestamp is outside of the years 1 to 9999.
     """
     if _FIRST <= nanos <= _LAST:
         return Timestamp(nanos)
@@ -44,10 +44,10 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return the CEL duration of these nanoseconds.
+    """Return the CEL duration of this many nanoseconds.
 
     Raises:
-        CelError: the nanoseconds exceed 64 bits.
+        CelError: the number exceeds 64 bits.
     """
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
@@ -129,7 +129,7 @@ def _double_quotient(a: float, b: float) -> float:
 
 
 def negate(a: Any) -> Any:
-    """Return CEL's `-a`. Raises `CelError` if it is no number or the result overflows."""
+    """Return CEL's `-a`. Raises `CelError` if `a` is no number or the result overflows."""
     if type(a) is int:
         return int_of(-a)
     if type(a) is float:
@@ -138,7 +138,7 @@ def negate(a: Any) -> Any:
 
 
 def invert(a: Any) -> bool:
-    """Return CEL's `!a`. Raises `CelError` if it is no bool."""
+    """Return CEL's `!a`. Raises `CelError` if `a` is no bool."""
     if type(a) is bool:
         return not a
     raise no_such_overload("!_", a)
@@ -157,12 +157,12 @@ def contains(item: Any, container: Any) -> bool:
 
 
 def key_of(mapping: dict[Any, Any], key: Any) -> Any:
-    """Return the key of the map that equals a number of any type (`1`, `1u`, `1.0`), or None."""
+    """Return the key of the map that equals a number of any type (`1`, `1u`, `1.0`); None if there is none."""
     return next((each for each in mapping if is_number(each) and each == key), None)
 
 
 def index(container: Any, key: Any) -> Any:
-    """Return CEL's `container[key]`. The container may be an optional. Raises `CelError` if it has no such key."""
+    """Return CEL's `container[key]`. Raises `CelError` if the container, which may be an optional, has no such key."""
     if type(container) is dict:
         if type(key) is not str and is_number(key):
             key = key_of(container, key)
@@ -195,7 +195,7 @@ def require_position(items: list[Any], key: Any) -> int:
 def optional_index(container: Any, key: Any) -> Optional:
     """Return CEL's `container[?key]`.
 
-    The container may be an optional. A missing key gives an optional without a value.
+    The container may be an optional. For a missing key, return an optional without a value.
     """
     if type(container) is Optional:
         return optional_index(container.value, key) if container.present else container
@@ -210,7 +210,7 @@ def optional_index(container: Any, key: Any) -> Optional:
 def optional_select(container: Any, name: str) -> Optional:
     """Return CEL's `container.?name`.
 
-    The container may be an optional. A missing name gives an optional without a value.
+    The container may be an optional. For a missing name, return an optional without a value.
     """
     if type(container) is Optional:
         return optional_select(container.value, name) if container.present else container

@@ -1,6 +1,6 @@
 """The validation rules of custom resources: `x-kubernetes-validations` (kubernetes KEP-2876).
 
-`compile_rules` takes a structural schema and gives a validator, once for each schema. The server calls the validator
+`compile_rules` takes a structural schema and returns a validator, once for each schema. The server calls the validator
 for every write whose document is otherwise valid by the schema. The schema checks themselves are in the package
 `schema`. The semantics are upstream's:
 
@@ -44,7 +44,7 @@ Validator: TypeAlias = Callable[[Any, Any], list[FieldError]]
 
 
 class RuleError(ValueError):
-    """The errors in the rules of a schema. Their paths begin at the schema: `properties[spec].x-kubernetes-...`."""
+    """A schema with invalid rules. The paths of the errors begin at the schema: `properties[spec].x-kubernetes-...`."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(map(str, errors)))
@@ -52,7 +52,7 @@ class RuleError(ValueError):
 
 
 def compile_rules(schema: Schema) -> Validator | None:
-    """Return the validator for the rules of a structural schema, or None if the schema has no rules.
+    """Return the validator for the rules of a structural schema; None if the schema has no rules.
 
     Raises:
         RuleError: at least one rule is invalid.
@@ -76,7 +76,7 @@ def compile_rules(schema: Schema) -> Validator | None:
 
 
 class _StoppedError(Exception):
-    """The signal that the cost limit ends the validation: no further rule runs."""
+    """The signal that stops the validation at the cost limit: no further rule runs."""
 
 
 class _Walk(Struct, frozen=True):
@@ -185,7 +185,7 @@ class _Place(Struct, frozen=True):
 
     where: the steps from the root of the schema, spelled as in messages.
     correlated: whether a new value here can be matched with the value that it replaces.
-    count: the most values that an object may have here. Lists and maps without a limit count as one value.
+    count: the maximum number of values that an object may have here. Lists and maps without a limit count as one value.
     errors: the errors of the whole schema, shared by all places.
     """
 
@@ -202,7 +202,7 @@ class _Place(Struct, frozen=True):
 
 
 def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
-    """Return the check of a value by the rules of its schema and of all schemas below; None if there are no rules."""
+    """Return the check of a value by the rules of its schema and of all nested schemas; None if there are no rules."""
     rules = tuple(_yield_rules(schema, shape, place))
     inner = _make_contents_check(schema, shape, place)
     if not rules and inner is None:

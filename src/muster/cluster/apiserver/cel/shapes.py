@@ -1,8 +1,8 @@
 """The shape of values: the fields and CEL types that a structural schema declares.
 
-`shape_of` takes a schema and gives a `Shape`. Expressions read the original JSON object; nothing copies or converts it
-beforehand. If the schema declares a field as a time, a duration, bytes or a double, the shape has the function that
-converts the JSON value. The compiler applies that function where an expression reads the field.
+`shape_of` takes a schema and returns a `Shape`. Expressions read the original JSON object, which nothing copies or
+converts before. If the schema declares a field as a time, a duration, bytes or a double, the shape contains the
+function that converts the JSON value. The compiler applies that function where an expression reads the field.
 """
 
 import base64
@@ -100,7 +100,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
 
 
 def escape_field(name: str) -> str | None:
-    """Return the name of a field as expressions spell it, or None if no escape makes it an identifier."""
+    """Return the name of a field as expressions spell it; None if no escape makes it an identifier."""
     if name in _RESERVED:
         return f"__{name}__"
     result = _ESCAPED.sub(lambda match: _ESCAPES[match.group()], name)
@@ -190,10 +190,10 @@ def _decode_bytes(text: str) -> bytes:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """Parse an RFC 3339 time, or a date as its first instant.
+    """Return the timestamp for an RFC 3339 time, or for the first instant of a date.
 
     Raises:
-        CelError: the text is neither.
+        CelError: the text is neither a time nor a date.
     """
     whole, dot, rest = text.partition(".")
     digits = re.match(r"\d*", rest)

@@ -1,7 +1,7 @@
 """The syntax tree of a checked expression, and its decoder.
 
-`read` takes the `cel.expr.CheckedExpr` message (CEL specification, protobuf) that the CEL library serializes, and gives
-an `Expression`. The decoder reads only the fields that evaluation needs. The decoder does not validate the message,
+`read` takes the `cel.expr.CheckedExpr` message (CEL specification, protobuf) that the CEL library serializes, and
+returns an `Expression`. The decoder reads only the fields that evaluation needs. It does not validate the message,
 because only the library produces it.
 """
 
@@ -17,7 +17,7 @@ from muster.cluster.apiserver.protobuf.wireformat import to_signed
 
 
 class UnsupportedError(ValueError):
-    """The error of a valid expression that constructs a message type, which Muster does not implement."""
+    """A valid expression that constructs a message type, which Muster does not implement."""
 
 
 class Const(Struct, frozen=True):
@@ -54,7 +54,7 @@ class Call(Struct, frozen=True):
 class ListLiteral(Struct, frozen=True):
     """A list literal: `[a, ?b]`.
 
-    optional: the positions of the elements that the list omits if they have no value.
+    optional: the positions of the elements that are left out if they have no value.
     """
 
     id: int

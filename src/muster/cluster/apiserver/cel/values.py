@@ -18,11 +18,11 @@ CALL_LIMIT: Final = 1_000_000
 
 
 class CelError(Exception):
-    """The error of an expression that has no value for its variables. `&&` and `||` may absorb it."""
+    """An expression without a value for its variables. `&&` and `||` may absorb this error."""
 
 
 class CostLimitError(Exception):
-    """The error of an expression that would take too much time or memory. No operator absorbs it."""
+    """An expression that would take too much time or memory. No operator absorbs this error."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
@@ -89,7 +89,7 @@ TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
 
 
 def make_sentence(value: Any) -> str:
-    """Return the message that a message expression gave, or "" if it is no text of one line and at most 5 KiB.
+    """Return the result of a message expression; "" if it is not a text of one line and at most 5 KiB.
 
     The rule is upstream's.
     """
@@ -111,7 +111,7 @@ def is_number(value: Any) -> bool:
 def measure_extent(value: Any) -> int:
     """Return how many characters and elements a value has, at any depth.
 
-    A short expression can nest one list in others many times, and so make a value that is too large to walk.
+    A short expression can nest one list in others many times, and so create a value that is too large to walk.
 
     Raises:
         CostLimitError: the value is larger than any stored document.

@@ -1,4 +1,4 @@
-"""The printer columns of custom resources: those of the definition, or else the age."""
+"""The printer columns of custom resources: the columns of the definition, or else the age."""
 
 import json
 from collections.abc import Callable, Sequence

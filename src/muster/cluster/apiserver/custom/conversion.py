@@ -1,8 +1,8 @@
 """Convert custom resources between versions, by renaming the apiVersion or by a webhook.
 
-`make_converter` takes a definition and gives a `Convert`. One call of a webhook converts many objects. The webhook may
-change labels, annotations and everything outside of the metadata. All other metadata stay, as in
-k8s.io/apiextensions-apiserver/pkg/apiserver/conversion. Which objects need a conversion is left to `versions`.
+`make_converter` takes a definition and returns a `Convert`. One call of a webhook converts many objects. The webhook
+may change labels, annotations and everything outside of the metadata. All other metadata stay, as in
+k8s.io/apiextensions-apiserver/pkg/apiserver/conversion. `versions` decides which objects need a conversion.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Convert(Protocol):
     """A converter of objects to another version."""
 
     async def __call__(self, documents: Sequence[Document], api_version: str) -> Sequence[Document]:
-        """Return the objects in `api_version`, in the same order, without changing the given ones.
+        """Return the objects in `api_version`, in the same order, without changing the original objects.
 
         Raises:
             ApiError: a webhook fails.
@@ -117,14 +117,14 @@ class _Webhook:
 
 
 class _BadAnswerError(Exception):
-    """The error of an unusable answer of a webhook, with the reason."""
+    """A webhook's response that cannot be used. The message says why."""
 
 
 def _read(body: bytes, uid: str, count: int) -> Sequence[Document]:
-    """Return the objects in a webhook's answer.
+    """Return the objects in a webhook's response.
 
     Raises:
-        _BadAnswerError: the answer is malformed, reports a failure or has the wrong number of objects.
+        _BadAnswerError: the response is malformed, reports a failure or has the wrong number of objects.
     """
     try:
         response = msgspec.json.decode(body, type=_Review).response

@@ -1,8 +1,8 @@
 """JSONPath for printer columns, the scale subresource and selectable fields.
 
-`compile_path` takes a path and gives a function that yields the matching values of a JSON value. The
-supported part of kubectl's JSONPath selects values: names, quoted names, indexes, slices, wildcards, recursive descent,
-and filters that compare one path with a literal. A path that the value does not have yields nothing.
+`compile_path` takes a path and returns a function that yields the matching values of a JSON value. The supported part
+of kubectl's JSONPath selects values: names, quoted names, indexes, slices, wildcards, recursive descent, and filters
+that compare one path with a literal. A path that matches no value yields nothing.
 """
 
 import json
@@ -34,7 +34,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """The error of a text that is no supported JSONPath."""
+    """A text that is no supported JSONPath."""
 
 
 def compile_path(text: str) -> Find:
@@ -63,7 +63,7 @@ def compile_path(text: str) -> Find:
 
 
 def find_first(find: Find, value: Any) -> Any:
-    """Return the first matching value, or None."""
+    """Return the first matching value; None if there is none."""
     return next(find(value), None)
 
 
@@ -73,7 +73,7 @@ def simple_names(path: str) -> tuple[str, ...]:
 
 
 def get_nested(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the value at nested names, or None if there is none."""
+    """Return the value at nested names; None if there is none."""
     for name in names:
         if not isinstance(value, dict):
             return None

@@ -18,7 +18,7 @@ from muster.cluster.apiserver.objects.conditions import holds, set_condition
 
 
 class Taken(Struct):
-    """The names that the other definitions of a group have.
+    """The names that the other definitions of a group use.
 
     resources: plural, singular and short names.
     kinds: names of kinds and of their lists.
@@ -29,7 +29,7 @@ class Taken(Struct):
 
     @classmethod
     def by(cls, others: Iterable[Mapping[str, Any]]) -> "Taken":
-        """Collect the names in the `acceptedNames` of other definitions."""
+        """Return the names in the `acceptedNames` of other definitions."""
         taken = cls()
         for names in others:
             taken.resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
@@ -64,7 +64,8 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
 def _accept_names(requested: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
     """Return the accepted names, and the reason and message of a conflict; both are "" if there is none.
 
-    had: the names that the definition has so far. taken: the names of other definitions.
+    had: the names that the definition already has.
+    taken: the names of other definitions.
     """
     accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
     reason = message = ""

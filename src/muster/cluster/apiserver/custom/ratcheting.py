@@ -1,7 +1,7 @@
 """Ratcheting: an update is not refused for errors that the stored object already has (kubernetes KEP-4008).
 
-An error is old if the value at its path is unchanged. For a missing value, the object around it must be unchanged. An
-item of a list is unchanged if the old list has an equal item at any index.
+An error is old if the value at its path is unchanged. For a missing value, the object that should contain it must be
+unchanged. An item of a list is unchanged if the old list has an equal item at any index.
 """
 
 import re
@@ -17,7 +17,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
-    """Return the errors of an update without those about values that it leaves unchanged."""
+    """Return the errors of an update, except errors about values that it leaves unchanged."""
     return [error for error in errors if not _is_unchanged(error.place or error.path, new, old)]
 
 

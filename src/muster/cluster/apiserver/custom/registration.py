@@ -1,7 +1,7 @@
 """Register custom resources: the registry follows the definitions in the store.
 
-`CustomResources` reads all definitions at the start and then listens to the store. Making the resources of a
-definition is left to `resources`.
+`CustomResources` reads all definitions at the start and then listens to the store. `resources` makes the resources of a
+definition.
 """
 
 import logging
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class CustomResources:
-    """The part of the API server that makes a registry serve the kinds of the definitions in a store."""
+    """The part of the API server that keeps a registry up to date with the definitions in a store."""
 
     def __init__(self, store: Store, registry: Registry, calls: Calls, ids: Ids) -> None:
         self._store = store
@@ -68,7 +68,7 @@ class CustomResources:
 
 
 def _extract_served_parts(definition: CustomResourceDefinition) -> object:
-    """Return the parts of a definition that decide how it is served. The caller compares them for equality."""
+    """Return the parts of a definition that decide how it is served. The caller only compares them for equality."""
     meta, status = definition.metadata, definition.status
     conditions = frozenset((condition.type, condition.status) for condition in status.conditions)
     return meta.uid, meta.generation, conditions, status.accepted_names

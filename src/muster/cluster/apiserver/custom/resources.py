@@ -1,8 +1,8 @@
 """The resources of a definition: one `Resource` for each served version.
 
 Schemas and CEL rules are costly, so they are compiled when a request first needs them. The rules of custom resources
-follow upstream's strategy (k8s.io/apiextensions-apiserver/pkg/registry/customresource). Registering the resources is
-left to `registration`.
+follow upstream's strategy (k8s.io/apiextensions-apiserver/pkg/registry/customresource). `registration` registers the
+resources.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -62,10 +62,10 @@ _NOT_CHECKED = FieldError(
 
 
 def resources_of(definition: CustomResourceDefinition, convert: Convert, since: int, stored: Stored) -> list[Resource]:
-    """Return the resources of a definition, none unless the definition is established.
+    """Return the resources of a definition; an empty list unless the definition is established.
 
-    since: the revision up to which objects may be stored by an older definition.
-    stored: shared by all resources of the definition; the function updates it to the definition.
+    since: the revision up to which an older definition may have stored objects.
+    stored: the rules of storage, shared by all resources of the definition; this function updates them.
     """
     storage = storage_version(definition)
     if storage is None or not is_true(definition.status.conditions, ESTABLISHED):
@@ -200,7 +200,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
     def _compile(self, kind: Kind[Any]) -> Checker:
         """Compile the checker of request bodies.
 
-        The checker prunes the body and fills in its defaults. The checker treats the metadata as those of a built-in
+        The checker prunes the body and fills in its defaults. The checker treats the metadata like those of a built-in
         kind.
         """
         check_meta = compile_builtin(kind.seen_as(Object))
@@ -233,8 +233,8 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
     def _broken_rules(self, document: Document, old: Document | None, errors: Sequence[FieldError]) -> list[FieldError]:
         """Return the errors of the CEL rules.
 
-        If an earlier error means that the document does not have the shape that the rules expect, the rules do not
-        run, and the result is an error that says so.
+        If an earlier error means that the document lacks the shape that the rules expect, the rules do not run, and the
+        result is an error that says so.
         """
         if self._rules is None:
             return []

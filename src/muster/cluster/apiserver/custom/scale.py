@@ -1,4 +1,4 @@
-"""The scale subresource of custom resources, whose replicas are at the paths that the definition names."""
+"""The scale subresource of custom resources. The definition names the paths of its replicas."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def _get_text(value: Any) -> str:
 
 
 def _set_nested(document: Document, names: tuple[str, ...], value: Any) -> Document:
-    """Return the document with a value at nested names. The given document does not change."""
+    """Return a copy of the document with this value at nested names."""
     name, *rest = names
     if not rest:
         return document | {name: value}

@@ -1,7 +1,7 @@
 """The decoder of schemas in CustomResourceDefinitions, which knows the keywords and their types.
 
-Schemas are recursive, so no `Struct` describes them. `read_schema` takes a schema as JSON and gives a copy without
-unknown keywords and without nulls, which count as absent, as in Go. Validating the schema is left to `definition`.
+Schemas are recursive, so no `Struct` describes them. `read_schema` takes a schema as JSON and returns a copy without
+unknown keywords and without nulls, which count as absent, as in Go. `definition` validates the schema.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ _Read: TypeAlias = Callable[[Any, str, list[str]], Any]
 
 
 def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
-    """Decode a schema.
+    """Return the decoded schema, without unknown keywords.
 
-    unknown: receives the paths of the members that are no keywords, which the result lacks.
+    unknown: receives the paths of the unknown keywords.
 
     Raises:
         DecodeError: a keyword has a value of a wrong type.

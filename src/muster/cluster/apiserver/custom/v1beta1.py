@@ -19,7 +19,7 @@ _SHARED = ("validation", "subresources", "additionalPrinterColumns")
 
 
 def require_shape(definition: Any) -> Document:
-    """Return the definition if the parts that the conversion moves are objects and lists.
+    """Return the definition. Check first that the parts that the conversion moves are objects and lists.
 
     Raises:
         DecodeError: such a part has another type.

@@ -1,8 +1,7 @@
 """The versions of a custom resource: objects are stored in one version, and clients read and write all of them.
 
 A read converts an object to the requested version, prunes it and fills in its defaults. The read skips all this if the
-object was stored by the current definition in the requested version. Converting between versions is left to
-`conversion`.
+object was stored by the current definition in the requested version. `conversion` converts between versions.
 """
 
 import asyncio
@@ -27,9 +26,9 @@ class Stored(Struct):
     """The current rules of storage of a definition. Its resources share one instance, which each change updates.
 
     version: the apiVersion in which objects are stored.
-    forms: by apiVersion, the checker that prunes objects and fills in their defaults.
+    forms: the checker that prunes objects and fills in their defaults, by apiVersion.
     convert: converts objects between versions.
-    since: the revision after which all objects are stored by the current definition.
+    since: the revision after which the current definition has stored all objects.
     """
 
     version: str = ""
@@ -93,7 +92,7 @@ class CustomVersion:
         return formed
 
     async def _convert_all(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Convert all objects to this version, with one conversion for all objects of another version."""
+        """Return all objects in this version, with one conversion for all objects of another version."""
         result = list(documents)
         others: dict[str, list[int]] = {}
         for index, document in enumerate(documents):

@@ -1,7 +1,7 @@
 """Server-side apply: `apply` merges one manager's configuration into an object.
 
-The module finds the fields that the configuration sets, refuses conflicts with other managers, and removes what the
-manager gave up. Merging values is left to `merge`, and the entries of other writes to `update`.
+The module finds the fields that the configuration sets, refuses conflicts with other managers, and removes fields that
+the manager no longer lists. `merge` merges values, and `update` handles the entries of other writes.
 """
 
 from collections.abc import Iterable
@@ -51,7 +51,7 @@ def apply(
 
     live: the stored object; None if there is none yet.
     config: the manager's configuration, in the version `writer.api_version`.
-    now: RFC 3339, whole seconds, UTC.
+    now: the current time as RFC 3339, in UTC and whole seconds.
     force: whether to take fields from managers that set them to a different value.
     ignored: fields that this kind of write never changes, even if the configuration sets them.
 
@@ -120,12 +120,9 @@ def _find_owned_fields(applied: FieldSet, others: Iterable[Entry]) -> FieldSet:
 def _require_no_conflicts(
     others: Iterable[Entry], gained: FieldSet, live: Document, writer: Writer, schema: FieldSchema
 ) -> None:
-    """Refuse to take fields from other managers.
+    """Raise `ApiError` (409) if another manager owns a field whose value the apply changes.
 
     gained: the fields whose value the apply changes.
-
-    Raises:
-        ApiError: 409, because another manager owns such a field.
     """
     if not gained:
         return

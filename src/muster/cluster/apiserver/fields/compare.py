@@ -1,4 +1,4 @@
-"""Compare two versions of a document, and give their difference as field sets."""
+"""Compare two versions of a document, and return their difference as field sets."""
 
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ class Changes(NamedTuple):
 
     @property
     def lost(self) -> FieldSet:
-        """The paths that all managers but the writer lose: the gained and the removed ones."""
+        """The paths that all managers but the writer lose: the gained and the removed paths."""
         return unite_sets(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
 
 
@@ -34,7 +34,7 @@ def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
 
 
 def list_all_paths(value: Any, schema: FieldSchema) -> FieldSet:
-    """Return the node of a field set with the path of a value and the paths of everything in it."""
+    """Return a field set with the path of a value and of everything in it."""
     if not value:
         return {}
     shape = schema.shape

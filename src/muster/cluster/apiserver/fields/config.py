@@ -19,8 +19,8 @@ _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}
 def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
     """Return the fields that a configuration sets.
 
-    The set has the path of each item of a list and of each member of a map. Of an object member that the schema names,
-    the set has only the paths below, not the path of the member itself.
+    The set contains the path of each item of a list and of each member of a map. For an object member that the schema
+    names, the set contains only the nested paths, not the path of the member itself.
 
     Raises:
         ApiError: 400, because the configuration does not fit the schema.
@@ -35,7 +35,7 @@ def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
 
 
 class _Walk:
-    """One walk through a configuration, with the errors that it meets."""
+    """One walk through a configuration, with the errors found so far."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -58,7 +58,7 @@ class _Walk:
         return node
 
     def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
-        """Return the node of a value: {} if only its own path is in the set, None if no path is."""
+        """Return the field set of a value: {} if it contains only the value's own path, None if it contains no path."""
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
         if type(value) not in schema.types:

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.fields.managers import UPDATE, Identity
 
 
 class Conflict(Struct, frozen=True):
-    """The fields that one other manager owns with a different value."""
+    """The fields that another manager owns with a different value."""
 
     manager: Identity
     paths: tuple[str, ...]

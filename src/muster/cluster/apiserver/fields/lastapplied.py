@@ -28,8 +28,8 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit of all annotations of an object 
 def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
     """Return the conflicts that an apply must report.
 
-    kubectl may overwrite a field whose live value is the one in its last-applied annotation, so such fields are left
-    out. For any other manager, all conflicts are returned.
+    kubectl may overwrite a field whose live value equals the value in its last-applied annotation, so such fields are
+    left out. For any other manager, all conflicts are returned.
     """
     allowed = set(list_paths(_last_applied_fields(live, writer, schema)))
     if not allowed:
@@ -55,7 +55,7 @@ def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) ->
 
 
 def update_annotation(result: Document, config: Document, writer: Writer) -> None:
-    """Put the configuration that kubectl applied into the annotation, if the object has one already.
+    """Put the configuration that kubectl applied into the annotation, if the object has that annotation already.
 
     The function replaces the `metadata` of the result, and does nothing for other managers.
 

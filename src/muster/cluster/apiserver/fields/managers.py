@@ -1,7 +1,7 @@
-"""Field managers, and the entries of `metadata.managedFields` that record what each manager set.
+"""Field managers, and the entries of `metadata.managedFields` that record which fields each manager set.
 
-An entry has the fields that one manager set with one operation (Apply or Update) through one subresource. An entry of
-updates is also for one API version. Entries keep their wire form, and no function changes an entry in place.
+An entry contains the fields that one manager set with one operation (Apply or Update) through one subresource. An entry
+of updates is also for one API version. Entries keep their wire form, and no function changes an entry in place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,11 +45,11 @@ class Writer(Struct, frozen=True):
     subresource: str = ""
 
     def identity(self, operation: str) -> Identity:
-        """Return the key of the entry for what this writer sets with an operation."""
+        """Return the key of this writer's entry for an operation."""
         return Identity(self.manager, operation, self.api_version if operation == UPDATE else "", self.subresource)
 
     def entry(self, operation: str, now: str, fields: FieldSet) -> Entry:
-        """Return an entry that says that this writer set the fields.
+        """Return an entry that records that this writer set the fields.
 
         now: RFC 3339, whole seconds, UTC.
         """
@@ -95,7 +95,7 @@ def is_same_entry(entry: Entry, other: Entry) -> bool:
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Return `managedFields` entries in the order in which they are stored: appliers first, then by time."""
+    """Return `managedFields` entries in their stored order: appliers first, then by time."""
     return sorted(entries, key=_rank)
 
 
@@ -110,7 +110,7 @@ def _rank(entry: Entry) -> tuple[str, ...]:
 
 
 def read_entries(raw: Any) -> list[Entry] | None:
-    """Return the `managedFields` entries that a client sent, in canonical form; None if they are malformed."""
+    """Return the `managedFields` entries from a client, in canonical form; None if they are malformed."""
     try:
         entries = [_read_entry(entry) for entry in raw]
     except (ValueError, TypeError, RecursionError):
@@ -119,7 +119,7 @@ def read_entries(raw: Any) -> list[Entry] | None:
 
 
 def _read_entry(raw: Any) -> Entry:
-    """Return one entry that a client sent in canonical form.
+    """Return one entry from a client in canonical form.
 
     Raises:
         ValueError: the operation, the type of its fields or a path element is unknown.
@@ -154,7 +154,7 @@ def cap_updaters(entries: list[Entry]) -> list[Entry]:
         version = entry.get("apiVersion", "")
         oldest.setdefault(version, entry)
         if entry is oldest[version] or entry.get("manager") == ANCIENT_CHANGES:
-            continue  # what others are merged into is itself merged into nothing
+            continue  # an entry that receives others is not merged itself
         _merge_into_ancient(by_identity, oldest[version], entry)
         surplus -= 1
     return list(by_identity.values())
@@ -176,7 +176,7 @@ def _make_age_key(entry: Entry) -> tuple[str, Identity]:
 
 
 def default_manager(user_agent: str) -> str:
-    """Return the field manager of a request that names none: the part of its user agent before the first slash."""
+    """Return the field manager of a request that names none: its user agent up to the first slash."""
     head = "".join(character for character in user_agent.partition("/")[0] if character.isprintable())
     return head.encode()[:MAX_MANAGER_LENGTH].decode(errors="ignore")
 

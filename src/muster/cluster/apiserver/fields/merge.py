@@ -1,4 +1,4 @@
-"""Merge a configuration into an object, and remove the fields that its manager gave up.
+"""Merge a configuration into an object, and remove the fields that its manager no longer sets.
 
 `merge` and `prune_given_up` change no operand. The result shares its unchanged parts with the object.
 """
@@ -23,7 +23,8 @@ def _merge_value(live: Any, config: Any, schema: FieldSchema) -> Any:
     if schema.shape == "map":
         if type(live) is dict and type(config) is dict and (live or config):
             return merge(live, config, schema)
-        # A null does not delete the members of an object: only `prune_given_up` deletes what no manager owns any more.
+        # A null does not delete the members of an object: only `prune_given_up` deletes fields that no manager owns any
+        # more.
         return live if config is None and type(live) is dict and live else copy_value(config)
     if schema.element is not None and type(live) is list and live:
         if config is None:
@@ -39,9 +40,10 @@ def _merge_items(
 ) -> list[Any]:
     """Return the items of both lists. Two items with the same key are merged into one.
 
-    The items of the configuration keep the configuration's order. An item that only the object has keeps its place
+    The items of the configuration keep the configuration's order. An item that only the object contains keeps its place
     before the shared item that follows it.
-    olds, news: the items of the object and of the configuration, by key; a tuple contains the items that repeat a key.
+    olds, news: the items of the object and of the configuration, by key. If several items have the same key, they are
+    in a tuple.
     """
     shared = [key for key in news if key in olds]
     turn = 0  # the index of the next shared key
@@ -102,7 +104,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
 
 
 def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
-    """Return what remains of a value, or the value itself if nothing changes.
+    """Return the remaining part of a value, or the value itself if nothing changes.
 
     Return None if nothing remains and no manager owns the empty value.
 

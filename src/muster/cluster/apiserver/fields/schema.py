@@ -80,11 +80,11 @@ class FieldSchema(Struct, frozen=True, eq=False):
         return FieldSchema.of(make_inlined_schema(kind), make_blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
-        """Return the schema of a member. For an undeclared member it is `DEDUCED`: the value decides."""
+        """Return the schema of a member. For an undeclared member return `DEDUCED`, by which the value decides."""
         return self.fields[name] or self.rest or DEDUCED
 
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
-        """Return the items of a list by path element, or None if an item has no key.
+        """Return the items of a list by path element; None if an item has no key.
 
         Items that share a path element become one tuple.
         """
@@ -101,7 +101,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
         return by_key | {key: tuple(equal) for key, equal in repeated.items()} if repeated else by_key
 
     def key_of(self, item: Any) -> str | None:
-        """Return the path element of a list's item, or None if the item has no key."""
+        """Return the path element of a list's item; None if the item has no key."""
         if self.shape == "set":
             return None if item is None or type(item) in (dict, list) else f"v:{_encode(item).decode()}"
         if type(item) is not dict:

@@ -1,8 +1,7 @@
 """Field sets in their wire form, and the operations on them.
 
 The path of a node below the root is in the set if the node is empty or has the key `.`. The other keys of a node lead
-to the paths below it. No operation changes a set. An operation returns its first operand itself if the result equals
-it.
+to longer paths. No operation changes a set. An operation returns its first operand itself if the result equals it.
 """
 
 from collections.abc import Iterator
@@ -37,9 +36,9 @@ def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
 
 
 def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that are not in the second, or None if there are none.
+    """Return the paths of the first node that are not in the second; None if there are none.
 
-    A leaf of the second node also removes all paths below it.
+    A leaf of the second node also removes all longer paths that begin with its path.
     """
     result = first
     for key, gone in second.items():
@@ -69,7 +68,7 @@ def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
 
 
 def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that the second covers, or None if there are none.
+    """Return the paths of the first node that the second covers; None if there are none.
 
     These are the paths that `subtract_set` removes.
     """
@@ -101,7 +100,7 @@ def is_member(node: FieldSet) -> bool:
 
 
 def make_canonical(value: Any) -> FieldSet:
-    """Return a field set that a client sent in canonical form.
+    """Return a client's field set in canonical form.
 
     Raises:
         ValueError: the value is no field set.
@@ -134,9 +133,9 @@ def _canonical_key(key: str) -> str:
 
 
 def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """Yield the paths of a set as messages spell them, such as `.spec.containers[name="x"].image`.
+    """Yield the paths of a set in the spelling of messages, such as `.spec.containers[name="x"].image`.
 
-    The paths of one level come before the paths below them.
+    The paths of one level come before longer paths.
     """
     steps = sorted((key, prefix + path_step(key), below) for key, below in fields.items() if key != SELF)
     for _, path, below in steps:
@@ -147,7 +146,7 @@ def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def path_step(key: str) -> str:
-    """Return a path element as messages spell it: `.image`, `[name="x"]`."""
+    """Return a path element in the spelling of messages: `.image`, `[name="x"]`."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return f".{text}"

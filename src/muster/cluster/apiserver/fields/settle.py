@@ -5,7 +5,7 @@ from muster.cluster.apiserver.fields.sets import SELF, FieldSet
 
 
 def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
-    """Return the field set adapted to the current schema, or the field set itself if it fits.
+    """Return the field set adapted to the current schema; the field set itself if it fits.
 
     A value that was atomic and is granular now keeps only its own path in the set, as in upstream.
     """

@@ -1,7 +1,7 @@
 """Record creates, updates and patches in `metadata.managedFields`.
 
 `update_managers` compares the stored object with the new one, and makes the writer the manager of the changed fields.
-Server-side apply is left to `apply`, which shares the helpers of this module.
+`apply` does server-side apply, and shares the helpers of this module.
 """
 
 from collections.abc import Iterable
@@ -82,7 +82,7 @@ def is_same_but_times(old: Document, new: Document) -> bool:
 
 
 def _read_entries(live: Document | None, sent: Any) -> list[Entry]:
-    """Return the `managedFields` before an update: those that the client sent if valid, else the stored ones."""
+    """Return the `managedFields` before an update: the client's entries if they are valid, else the stored ones."""
     stored = entries_of(live)
     if not sent or sent == stored:
         return stored
@@ -99,7 +99,7 @@ def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
 
 
 def remove_unmanaged(changed: FieldSet) -> FieldSet:
-    """Return a set of fields without those that the server sets itself."""
+    """Return a set of fields without the fields that the server sets itself."""
     return subtract_set(changed, _SERVERS) or {}
 
 

@@ -1,1 +1,1 @@
-"""The front between wire and pipeline: it admits clients, reads requests, sends answers, and bounds all three."""
+"""The front between network and pipeline: it admits clients, reads requests, sends responses, and limits all three."""

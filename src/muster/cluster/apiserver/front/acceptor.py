@@ -1,9 +1,9 @@
-"""Accept the connections of one listening socket, and begin TLS once a client has sent its first bytes.
+"""Accept the connections of one listening socket, and start TLS after a client has sent its first bytes.
 
 A TLS handshake costs the event loop a millisecond or two, even if the client is refused afterwards. So the acceptor
-begins one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. The
-users of a local socket take turns, so that a user who opens a thousand connections at once delays only those. At the
-limit of connections the acceptor accepts no more: clients wait in the kernel's backlog.
+starts one handshake in each iteration of the loop, and connected clients do not wait while two thousand others arrive.
+The users of a local socket take turns, so that a user who opens a thousand connections delays only these. At the limit
+of connections the acceptor accepts no more: clients wait in the kernel's backlog.
 """
 
 import asyncio
@@ -54,7 +54,10 @@ class Acceptor:
     ) -> None:
         """Make an acceptor.
 
-        make_plain_connection: for clients of this machine that begin without TLS; without it they are disconnected.
+        context: the TLS context; None for a socket without TLS.
+        find_peer: returns the API user for the Unix user of a local socket; None for other sockets.
+        make_plain_connection: makes connections for clients on this machine that start without TLS; None disconnects
+        them.
         """
         self._listener = listener
         self._context = context
@@ -72,7 +75,7 @@ class Acceptor:
         self._is_closed = False
 
     def open(self) -> None:
-        """Begin to accept clients. Raises `OSError`."""
+        """Start to accept clients. Raises `OSError`."""
         _warn_of_short_backlog()
         self._listener.setblocking(False)
         self._listener.listen(BACKLOG)
@@ -173,7 +176,10 @@ class Acceptor:
             client.close()
 
     async def _shake_hands(self, client: socket.socket, slot: ConnectionSlot, seconds: float) -> None:
-        """Do the TLS handshake, and hand the connection to its protocol."""
+        """Do the TLS handshake, and pass the connection to its protocol.
+
+        seconds: the time left for the handshake.
+        """
         task = asyncio.current_task()
         assert task is not None, "it runs in a task of its own"
         # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection without an answer.
@@ -196,7 +202,7 @@ class Acceptor:
 
 
 def is_plain_and_local(client: socket.socket) -> bool:
-    """Return whether a client of this machine has begun to speak without TLS. Raises `OSError`."""
+    """Return whether a client on this machine has started to send data without TLS. Raises `OSError`."""
     if not ip_address(client.getpeername()[0]).is_loopback:
         return False
     first = client.recv(1, socket.MSG_PEEK)
@@ -204,7 +210,7 @@ def is_plain_and_local(client: socket.socket) -> bool:
 
 
 def peer_of(client: socket.socket) -> int | None:
-    """Return the id of the Unix user who connected a local socket; None for a socket of another kind."""
+    """Return the ID of the Unix user who connected to a local socket; None for any other kind of socket."""
     if client.family != socket.AF_UNIX:
         return None
     _, uid, _ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))

@@ -1,7 +1,8 @@
 """The ASGI application of the API server.
 
-The application takes an ASGI request from a codec, gives the pipeline a `Request` with its user, and sends the answer.
-It bounds the time and the seats of each request. The pipeline decides what is answered.
+The application takes an ASGI request from a codec, passes the pipeline a `Request` with its user, and sends the
+response. It limits the time of each request and the seats (the share of the server's capacity) that it occupies. The
+pipeline decides about the response.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
 from muster.runtime.transport import Request, Response
 
-REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
-MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
+REQUEST_SECONDS = 60.0  # the time limit until the response is complete, or a stream has begun
+MAX_AUDIT_ID_BYTES = 64  # the limit of a client's audit ID; a longer ID is cut, as upstream
 
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")
@@ -38,8 +39,8 @@ _TUNNELS = ("/exec", "/portforward")
 class Application:
     """The ASGI application of one server.
 
-    The application refuses a request by its headers alone where it can. It reads the body after that, and takes a seat
-    once the body is complete. So a client without rights, or a slow one, takes no seat from others.
+    The application refuses a request by its headers alone if possible. Otherwise it reads the body, and takes a seat
+    when the body is complete. So a client without rights, or a slow client, takes no seat from others.
     """
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow, pages: Pages | None = None) -> None:
@@ -50,7 +51,7 @@ class Application:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Authenticate one HTTP request, handle it once it has a seat, and send the answer."""
+        """Authenticate one HTTP request, handle it after it gets a seat, and send the response."""
         if self._pages is not None and self._pages.has(scope["path"]):
             await self._pages.app(scope, receive, send)
             return
@@ -58,7 +59,7 @@ class Application:
         headers = dict(reversed(scope["headers"]))  # the first value of a repeated header counts
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
         body = Body(scope["method"], headers, receive)
-        # `taken` ends before the answer is sent: a client that reads slowly holds no seat.
+        # `taken` closes before the response is sent, so that a client that reads slowly occupies no seat.
         with Loans() as opened:
             try:
                 request = _make_request(scope, headers, caller)
@@ -79,14 +80,14 @@ class Application:
             await respond(answer, scope, headers, body, caller, send, self._pause_watch)
 
     async def _pause_watch(self) -> None:
-        """Pause a watch after a short piece, so that later events go out together."""
+        """Pause a watch after a short piece, so that later events are sent together."""
         if seconds := self._flow.rest_seconds:
             await self._server.clock.sleep(seconds)
 
     async def _find_user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
         """Return the user who sends the request. Raises `ApiError` (401, 403).
 
-        The kernel says who is at the other end of a local socket, and no header changes it.
+        For a local socket, the kernel identifies the user, and headers have no effect.
         """
         slot = caller.slot
         try:
@@ -119,10 +120,10 @@ class Application:
             return make_refusal(_make_timeout_error())
 
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
-        """Read the body, and wait for a seat; return the seconds that the answer may take (None for no limit).
+        """Read the body, and wait for a seat; return the seconds that the response may take (None for no limit).
 
-        Leaving `taken` gives back the seats and the room. Leaving `opened` gives back the place of a stream or a list.
-        Raises `ApiError` (400, 408, 413, 429).
+        Closing `taken` gives back the seats and the room for the body. Closing `opened` gives back the place of a
+        stream or a list. Raises `ApiError` (400, 408, 413, 429).
         """
         request, flow, user = exchange.request, self._flow, exchange.user
         method, path, query = request.method, request.path, request.query
@@ -131,7 +132,7 @@ class Application:
             seconds: float | None = REQUEST_SECONDS
             flow.open_stream(user)
             opened.callback(flow.close_stream, user)
-        else:  # a GET waits for its seat alone, and that wait has a bound of its own
+        else:  # else:  # a GET waits only for its seat, and that wait has its own limit
             seconds = None if method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
         if size:
             await _wait(flow.room.borrow(user, room_for(size), taken), caller)
@@ -144,9 +145,9 @@ class Application:
         return seconds
 
     async def _read_ahead(self, content: bytes, exchange: Exchange, caller: Caller) -> bytes:
-        """Decode a big body in a thread, so that the loop goes on.
+        """Decode a big body in a thread, so that the event loop continues.
 
-        The readers are lent to users in turn, one by default. Raises `ApiError` (429).
+        Users take turns with the threads for decoding, of which there is one by default. Raises `ApiError` (429).
         """
         with Loans() as taken:
             await _wait(self._flow.readers.borrow(exchange.user, 1, taken), caller)
@@ -154,9 +155,10 @@ class Application:
 
 
 async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
-    """Wait until the shares of a request are free: its room for a body, its seat, or a reader.
+    """Wait until the resources of a request are free: its room for a body, its seat, or a thread for decoding.
 
-    borrowing: takes the shares. The wait ends if the client disconnects. Raises `ApiError` (429).
+    borrowing: takes the resources. The wait ends if the client disconnects.
+    Raises `ApiError` (429).
     """
     caller.streaming = asyncio.current_task()
     try:
@@ -186,26 +188,26 @@ def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) 
 
 
 def _make_refusal(error: ApiError) -> Response:
-    """Return the answer to a request whose user or target is unknown. An answer 401 asks for a bearer token."""
+    """Return the response to a request whose user or target is unknown. A 401 response asks for a bearer token."""
     answer = make_refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 
 
 def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    """Return the headers that ask for impersonation of another user."""
+    """Return the headers that request impersonation of another user."""
     return tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name[:12] == b"impersonate-"]
     )
 
 
 def _make_timeout_error() -> ApiError:
-    # The answer has no Retry-After: the write may have happened, and a client must not repeat it blindly.
+    # The response has no Retry-After: the write may have happened, and a client must not repeat it blindly.
     message = "Timeout: request did not complete within the allotted timeout"
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=message))
 
 
 def _parse_query_lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
-    """Return all values of each parameter. The query is known to be valid."""
+    """Return all values of each parameter. The query must be valid."""
     values: dict[str, tuple[str, ...]] = {}
     for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True):
         values[name] = (*values.get(name, ()), value)

@@ -30,12 +30,12 @@ MAX_QUERY_FIELDS = 100
 class Caller(Protocol):
     """The sender of a request and the way back to it: an exchange of HTTP/1.1, or a stream of HTTP/2.
 
-    user: the user that the client certificate names.
+    user: the user of the client certificate; None without one.
     slot: the connection's entry in the limit of connections.
     is_upgrade: whether the request asks for a protocol other than HTTP.
     is_alone: whether the rest of the body must be read before the connection takes another request (HTTP/1.1).
     streaming: the task to cancel when the client disconnects.
-    is_endless: whether the answer under way ends only when the client or the server ends it.
+    is_endless: whether the current response ends only when the client or the server stops it.
     """
 
     user: User | None
@@ -47,37 +47,37 @@ class Caller(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether no answer can reach the client any more."""
+        """Whether no response can reach the client any more."""
         ...
 
     @property
     def is_received(self) -> bool:
-        """Whether the whole request has arrived, with its body."""
+        """Whether the whole request has arrived, including its body."""
         ...
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole answer at once; its body is short."""
+        """Send a whole response with a short body at once."""
         ...
 
     def break_off(self) -> None:
-        """Send what is written so far, and close so that the client sees that the answer is incomplete."""
+        """Send the data written so far, and close so that the client can tell that the response is incomplete."""
         ...
 
     async def drain(self) -> None:
-        """Wait until the client has taken most of what was written."""
+        """Wait until the client has received most of the written data."""
         ...
 
     def count_held(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the response that the application still holds."""
         ...
 
     def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
-        """Accept another protocol, and return the wire that all later bytes go to. Raises `ApiError` on HTTP/2."""
+        """Accept another protocol, and return the wire for all later bytes. Raises `ApiError` on HTTP/2."""
         ...
 
 
 def get_text(headers: Mapping[bytes, bytes], name: bytes) -> str:
-    """Return the text of a header, or "" where it is missing."""
+    """Return the text of a header; "" if it is missing."""
     value = headers.get(name)
     return value.decode("latin-1") if value else ""
 

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 1.0
 MANY = 256  # from this peak on, memory goes back to the machine once most connections are closed
 
 
-# Returns the user with an id of this machine. Raises `ApiError` for one whom the server does not serve.
+# Returns the API user for a user ID of this machine. Raises `ApiError` for a user whom the server does not serve.
 FindPeer = Callable[[int], Awaitable[User]]
 
 
@@ -25,14 +25,14 @@ class ConnectionSlot(Struct, eq=False):
     """The entry of one connection in the limit, from before the TLS handshake until the connection closes.
 
     close: closes the connection at once.
-    idle_since: when the connection opened or its last request was answered; None while a request or watch is under way.
+    idle_since: when the connection opened or its last response ended; None during a request or watch.
     owner: the user of the last request; "" before the first one.
     address: the host of the client.
-    peer: the id of the Unix user at the other end of a local socket; None for any other connection.
-    find_peer: returns the API user of the peer; None where the listener serves no local users.
-    user: the API user of the peer, once the application has looked it up.
-    is_secure: whether the connection is under TLS.
-    certified_until: when the client's certificate ends; None without one.
+    peer: the ID of the Unix user at the other end of a local socket; None for any other connection.
+    find_peer: returns the API user of the peer; None if the listener serves no local users.
+    user: the API user of the peer, after the application has looked it up.
+    is_secure: whether the connection uses TLS.
+    certified_until: when the client's certificate expires; None without one.
     """
 
     close: Callable[[], object]
@@ -49,7 +49,7 @@ class ConnectionSlot(Struct, eq=False):
 class ConnectionLimit:
     """The connections of a server, at most `most` of them.
 
-    on_relief: called when three in four of many connections have closed.
+    on_relief: called when at least `MANY` connections were open and three quarters of them have closed.
     """
 
     def __init__(self, most: int, on_relief: Callable[[], object] = lambda: None) -> None:
@@ -91,10 +91,10 @@ class ConnectionLimit:
 
 
 def choose_evicted(slots: Collection[ConnectionSlot], count: int) -> list[ConnectionSlot]:
-    """Return up to `count` connections to close: idle ones, those of the biggest owner first, longest idle first.
+    """Return up to `count` idle connections to close: of the owner with the most first, then the longest idle first.
 
-    If no connection is idle, the newest connection of the biggest owner is returned, provided that this owner has more
-    than an eighth of all connections.
+    If no connection is idle, return the newest connection of the owner with the most connections, provided that this
+    owner has more than an eighth of all connections.
     """
     have = Counter(slot.owner for slot in slots)
     waiting = [(have[slot.owner], -slot.idle_since, slot) for slot in slots if slot.idle_since is not None]

@@ -18,16 +18,16 @@ class _Gone(asyncio.Transport):
         """Drop the data."""
 
     def close(self) -> None:
-        """Do nothing: the transport is closed."""
+        """Do nothing, because the transport is closed."""
 
     def abort(self) -> None:
-        """Do nothing: the transport is closed."""
+        """Do nothing, because the transport is closed."""
 
     def resume_reading(self) -> None:
-        """Do nothing: no data arrives."""
+        """Do nothing, because no data arrives."""
 
     def pause_reading(self) -> None:
-        """Do nothing: no data arrives."""
+        """Do nothing, because no data arrives."""
 
 
 GONE = _Gone()
@@ -36,8 +36,8 @@ GONE = _Gone()
 class CorkedTransport:
     """A transport that joins all writes of one iteration of the event loop.
 
-    The headers and the body of an answer are separate writes. With TLS each write is a record and a system call, which
-    together cost more than all the rest of a small answer.
+    The headers and the body of a response are separate writes. With TLS each write is a record and a system call, which
+    together cost more than all the rest of a small response.
     """
 
     def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
@@ -49,9 +49,9 @@ class CorkedTransport:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Buffer data until the end of this iteration of the loop, or write it now if much is buffered.
+        """Buffer data until the end of this iteration of the loop.
 
-        Much is more than `CORKED_BYTES`.
+        If more than `CORKED_BYTES` are buffered, write them now.
         """
         if not self._pieces:
             self._loop.call_soon(self.flush)

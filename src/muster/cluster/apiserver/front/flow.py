@@ -1,19 +1,20 @@
-"""The bounds on work under way: requests wait for seats, users take turns, and a user with too many requests gets 429.
+"""The limits on concurrent work: requests wait for seats, users take turns, and excessive requests get 429.
 
 The model is API priority and fairness of Kubernetes, with one priority level and one flow for each user:
 
-- A request takes room from the moment its body begins to arrive until the answer is there.
-- A request takes seats once its body is complete, and gives them back once the answer is there. A big request takes
+- A request takes room for its body from the moment the body begins to arrive until the response exists.
+- A request takes seats when its body is complete, and gives them back when the response exists. A big request takes
   several.
-- A list also takes places among the lists, and keeps them until its client has read the answer. So slow readers of
-  lists hold up no other requests.
-- A stream takes no seat; it is counted against a limit of its own.
-- A user has at most half of what the other users leave. So the first user gets much, and another one always finds some.
-- A request that finds no seat waits in its user's queue. Free seats go to the queues in turn.
+- A list also takes places among the lists, and keeps them until its client has read the response. So slow readers of
+  lists delay no other requests.
+- A stream takes no seat; it counts against a separate limit.
+- A user has at most half of the capacity that the other users leave. So the first user gets much, and another user
+  always finds some.
+- A request that finds no seat waits in its user's queue. The queues take turns with free seats.
 
-The engine in this process calls the pipeline directly, without these bounds.
+The engine in this process calls the pipeline directly, without these limits.
 
-Invariant: a waiting request could not be served when it came, nor at any change since.
+Invariant: no waiting request could have been served when it arrived, or at any change since.
 """
 
 import asyncio
@@ -28,8 +29,8 @@ from muster.cluster.apiserver.front.loans import Loans
 from muster.runtime.metrics import Gauges, Registry
 from muster.runtime.transport import Request
 
-BYTES_PER_SEAT = 64 * 1024  # of a request's body: the size of one seat, and of one block of room
-OBJECTS_PER_SEAT = 100  # of a list, as upstream
+BYTES_PER_SEAT = 64 * 1024  # the body size that one seat covers, and the size of one block of room
+OBJECTS_PER_SEAT = 100  # the listed objects that one seat covers, as upstream
 LIST_SEATS = 8  # for a list without a limit; no list takes more
 RETRY_AFTER_SECONDS = 1
 # Waking a watch costs as much as sending some ten changes. So each watch rests this long for every open stream.
@@ -41,12 +42,12 @@ FEW_STREAMS = 10
 class Limits(Struct, frozen=True):
     """The limits of one server, for all users together.
 
-    Of seats, room and streams, one user gets at most half of what the other users leave free.
+    Of seats, room and streams, one user gets at most half of the part that the other users leave free.
 
     seats: how many seats there are.
     room: how much room the bodies of requests have, in blocks of `BYTES_PER_SEAT`.
     streams: how many watches, logs and other streams may be open.
-    readers: how many big bodies may be decoded at the same time.
+    readers: how many big bodies may be decoded concurrently.
     waiting: how many requests may wait for one limit. One connection of HTTP/2 can send hundreds.
     wait_seconds: how long a request waits before it gets 429.
     """
@@ -60,7 +61,10 @@ class Limits(Struct, frozen=True):
 
 
 def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
-    """Return the seats that a request takes: 0 if it is cheap. `limit` is that parameter of the query, as text."""
+    """Return the number of seats that a request takes; 0 for a cheap request.
+
+    limit: the query parameter `limit`, as text.
+    """
     if path.startswith("/openapi/"):
         return LIST_SEATS
     if not path.startswith(("/api/", "/apis/")):
@@ -72,14 +76,14 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
 
 
 def room_for(body_bytes: int) -> int:
-    """Return how many shares of the server's room for bodies a body of this size takes."""
+    """Return how many blocks of the server's room for bodies a body of this size takes."""
     return 1 + body_bytes // BYTES_PER_SEAT
 
 
 def _is_collection(path: str) -> bool:
-    """Return whether the path names a collection.
+    """Return whether the path probably names a collection.
 
-    That is guessed from the depth of the path, because each request pays for the answer.
+    The depth of the path decides, because a full parse would slow down each request.
     """
     depth = path.count("/") - path.startswith("/apis/")  # /api/v1/pods, /api/v1/namespaces/default/pods
     return depth == 3 or (depth == 5 and "/namespaces/" in path)
@@ -102,7 +106,10 @@ class _User(Struct):
 
 
 class Shares:
-    """A fixed number of shares that are lent to users. `refusal` makes the error for a reason, and counts it."""
+    """A fixed number of shares that are lent to users.
+
+    refusal: makes the error for a reason, and counts it.
+    """
 
     def __init__(self, total: int, limits: Limits, refusal: Callable[[str], ApiError]) -> None:
         self._total = total
@@ -118,9 +125,9 @@ class Shares:
         return sum(len(user.line) for user in self._turns)
 
     def take_at_once(self, name: str, count: int) -> int:
-        """Take `count` shares if they are free, and return how many to give back (0: none was taken).
+        """Take `count` shares if they are free; return how many to give back (0 if none were taken).
 
-        A user who has no shares gets no more than the user's bound, even if the request asks for more.
+        If a user without shares requests more than the user's limit, the user gets the limit.
         """
         user = self._users.get(name)
         if user is None:
@@ -130,7 +137,7 @@ class Shares:
         return taken
 
     async def take(self, name: str, count: int) -> int:
-        """Take shares as `take_at_once` does, and wait until they are free. Raises `ApiError` (429)."""
+        """Take shares as `take_at_once` does, but wait until they are free. Raises `ApiError` (429)."""
         if taken := self.take_at_once(name, count):
             return taken
         user = self._users.setdefault(name, _User())
@@ -140,7 +147,7 @@ class Shares:
         return await self._wait(name, user, count)
 
     async def borrow(self, name: str, count: int, loans: Loans) -> None:
-        """Take shares as `take` does, until `loans` ends. Raises `ApiError` (429)."""
+        """Take shares as `take` does, and give them back when `loans` closes. Raises `ApiError` (429)."""
         loans.callback(self.give_back, name, self.take_at_once(name, count) or await self.take(name, count))
 
     def give_back(self, name: str, count: int) -> None:
@@ -177,7 +184,7 @@ class Shares:
             self._call()
 
     def _call(self) -> None:
-        """Lend shares to the waiting requests that fit, to one request of each user in turn."""
+        """Lend shares to the waiting requests that fit. Users take turns with one request each."""
         passed = 0  # users in a row whose first request still does not fit
         while passed < len(self._turns):
             user = self._turns[0]
@@ -199,7 +206,7 @@ class Shares:
     def _lend(self, user: _User, count: int) -> int:
         """Lend `count` shares or none, and return how many were lent.
 
-        A user who has no shares gets at most the user's bound, so that a request bigger than the bound is served, too.
+        A user without shares gets at most the user's limit, so that a request above the limit is served, too.
         """
         others = self.lent - user.has
         share = max((self._total - others) // 2, 1)
@@ -217,12 +224,15 @@ class Shares:
 
 
 def rest_seconds(streams: int) -> float:
-    """Return for how many seconds a watch pauses between two pieces, if `streams` are open: 0 while there are few."""
+    """Return for how many seconds a watch pauses between two pieces; 0.0 if only few streams are open.
+
+    streams: the number of open streams.
+    """
     return 0.0 if streams < FEW_STREAMS else min(streams * REST_SECONDS, MAX_REST_SECONDS)
 
 
 class Flow:
-    """The means that a server lends to requests: seats, room for bodies, and places for streams, with their metrics."""
+    """The resources that a server lends to requests: seats, room for bodies, places for streams, and their metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)
@@ -243,9 +253,10 @@ class Flow:
             raise self._refusal("concurrency-limit")
 
     async def take_seats(self, user: str, request: Request, body_bytes: int, taken: Loans, opened: Loans) -> None:
-        """Borrow the seats of a request until `taken` ends, and a list's places until `opened` ends.
+        """Borrow the seats of a request until `taken` closes, and a list's places until `opened` closes.
 
-        body_bytes: the size of the body, which may still be missing in the request. Raises `ApiError` (429).
+        body_bytes: the size of the body, which may still be missing in the request.
+        Raises `ApiError` (429).
         """
         method = request.method
         if not (seats := seats_for(method, request.path, request.query.get("limit", ""), body_bytes)):

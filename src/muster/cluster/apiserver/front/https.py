@@ -20,7 +20,7 @@ LIMITS = Limits()
 
 
 class HttpsFront(Listener):
-    """The listener that serves the API over HTTPS. It ends all watches before it shuts connections down."""
+    """The listener that serves the API over HTTPS. It ends all watches before it closes connections."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class HttpsFront(Listener):
         pages: Pages | None = None,
         flow: Flow | None = None,
     ) -> None:
-        """Make a front that listens nowhere yet.
+        """Make a front without an address yet.
 
-        flow: the limits for requests; by default those of a server of its own.
-        pages: what is served beside the API, to clients of this machine without TLS, too.
+        flow: the limits for requests; None for limits of this server alone.
+        pages: the pages served next to the API, also to clients on this machine without TLS.
         """
         self.flow = flow or Flow(server.metrics, LIMITS)
         application = Application(server, authenticator, self.flow, pages)
@@ -42,7 +42,7 @@ class HttpsFront(Listener):
         super().__init__(application, context, server.stop, PlainFront(pages) if pages is not None else None)
 
     def follow_credentials(self, store: Store) -> None:
-        """From now on, end each stream of a service account once the account's token is void."""
+        """From now on, end each stream of a service account when the account's token becomes invalid."""
         for kind in (SERVICE_ACCOUNT, SECRET):
             store.listen(kind.resource, self._on_credential_changed)
 
@@ -52,7 +52,7 @@ class HttpsFront(Listener):
             asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
-        """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
+        """Accept no more requests, end all streams, and wait up to `grace_seconds` for the remaining responses."""
         await super().stop(grace_seconds)
         if self._pages is not None:
             await self._pages.close()

@@ -1,4 +1,7 @@
-"""Hold a request for a handler: what a small server or a page reads of it, whatever the protocol it came by."""
+"""Hold a request for a handler in a form that is independent of the protocol.
+
+Handlers are small servers and pages.
+"""
 
 from collections.abc import Mapping
 
@@ -10,8 +13,8 @@ from muster.cluster.apiserver.identity.users import User
 class InboundRequest:
     """A request for a handler.
 
-    user: the user in the client certificate that the TLS layer has checked.
-    headers: by names in lower case.
+    user: the user in the client certificate that the TLS layer has checked; None without one.
+    headers: the headers, with names in lower case.
     """
 
     def __init__(self, scope: Scope, headers: Mapping[bytes, bytes], caller: Caller, body: Body) -> None:

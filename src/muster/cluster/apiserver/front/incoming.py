@@ -1,4 +1,4 @@
-"""The body of a request while it arrives: the application reads it to its end, or skips it."""
+"""The body of a request as it arrives. The application reads it to its end, or skips it."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.asgi import Receive
 
 BODY_SECONDS = 30.0  # for a body to arrive
 SKIP_SECONDS = 2.0  # for the rest of a refused request's body
-SKIP_BYTES = 16 << 20  # of the rest of a refused request's body
+SKIP_BYTES = 16 << 20  # how much of a refused request's body is still read
 # A connection is not kept for the rest of a longer body whose request is refused, as in kube-apiserver.
 SHORT_BYTES = 256 * 1024
 
@@ -20,7 +20,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class Body:
     """The bytes that follow the headers of one request.
 
-    The body of a POST, PUT, PATCH or DELETE belongs to the request. The body of any other method is only skipped.
+    Only a POST, PUT, PATCH or DELETE has a body that the application reads. The body of any other method is skipped.
     """
 
     def __init__(self, method: str, headers: Mapping[bytes, bytes], receive: Receive) -> None:
@@ -34,14 +34,14 @@ class Body:
 
     @property
     def length(self) -> int | None:
-        """The length that the headers give: 0 for a body that is not read, None if the headers do not say."""
+        """The length of the body by the headers: 0 for a body that is not read, None if the headers give no length."""
         if not self._is_awaited:
             return 0
         return None if self._is_chunked else self._length
 
     @property
     def most(self) -> int:
-        """The greatest length that the body can have. Raises `ApiError` (413) if its headers give a longer one."""
+        """The maximum length of the body. Raises `ApiError` (413) if its headers announce more than the limit."""
         if not self._is_awaited:
             return 0
         if self._length > MAX_BODY_BYTES:
@@ -49,10 +49,10 @@ class Body:
         return MAX_BODY_BYTES if self._is_chunked else self._length
 
     async def read(self, most: int = MAX_BODY_BYTES, seconds: float | None = None) -> bytes:
-        """Return the whole body. seconds: how long it may take; `BODY_SECONDS` if None.
+        """Return the whole body. seconds: how long it may take; None for `BODY_SECONDS`.
 
-        Raises `ApiError`: 413 if it is longer than `most`, 408 if it takes longer than `seconds`, 400 if the client
-        disconnects.
+        Raises `ApiError`: 413 if it is longer than `most` bytes, 408 if it takes longer than `seconds`, 400 if the
+        client disconnects.
         """
         seconds = BODY_SECONDS if seconds is None else seconds
         try:
@@ -63,9 +63,9 @@ class Body:
             raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message)) from None
 
     async def read_received(self, most: int = MAX_BODY_BYTES) -> bytes:
-        """Return the whole body, which has arrived: the wait for it is not bounded.
+        """Return the whole body, which has arrived; set no time limit.
 
-        Raises `ApiError`: 413 if it is longer than `most`, 400 if the client disconnects.
+        Raises `ApiError`: 413 if it is longer than `most` bytes, 400 if the client disconnects.
         """
         if self._length > most:
             raise _over_limit(most)
@@ -80,13 +80,13 @@ class Body:
 
     @property
     def is_short(self) -> bool:
-        """Whether the rest is short enough to read it, so that the connection can be kept."""
+        """Whether the rest of the body is short enough to read and drop, so that the connection can be reused."""
         return self.is_over or not (self._is_held_back or self._is_chunked or self._length > SHORT_BYTES)
 
     async def skip(self) -> None:
         """Read the rest of the body and drop it, for a limited time.
 
-        A client that still sends would not read the answer before it has sent everything.
+        A client that still sends would not read the response before it has sent everything.
         """
         size = 0
         try:

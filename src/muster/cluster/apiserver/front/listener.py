@@ -1,7 +1,8 @@
 """A listener: it listens on addresses, gives each client a connection of its protocol, and stops gracefully.
 
-Every HTTP server of Muster is a listener: the API server, and the webhooks, probes, metrics and logs that run beside a
-real API server. The listener bounds clients and the memory kept for them. The application decides what is answered.
+Every HTTP server of Muster is a listener: the API server, and the webhooks, probes, metrics and logs that run next to a
+real API server. The listener limits the clients, and the memory kept for them. The application decides about the
+responses.
 """
 
 import asyncio
@@ -21,18 +22,18 @@ from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.identity.credentials import HTTP2
 from muster.cluster.memory import give_back
 
-# A client that answers none of these probes is gone. The values are those of Go's servers.
+# A client that answers none of these probes has disconnected. Go's servers use the same values.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 _LOOPBACK = ("127.0.0.1", "::1")
 SETTLED_SECONDS = 1.0  # a client has taken all of an answer that was sent this long ago
 
 
 class AddressUnusable(OSError):  # noqa: N818  (the name states the fact)
-    """An address that the server cannot listen on; the text says which, and why."""
+    """An address that the server cannot listen on. The message says which address, and why."""
 
 
 class AddressTaken(AddressUnusable):
-    """An address that another process listens on; the text says which, and what to do."""
+    """An address that another process listens on. The message says which address, and what to do."""
 
 
 class Listener:
@@ -45,10 +46,11 @@ class Listener:
         stopping: Callable[[], None] = lambda: None,
         plain: App | None = None,
     ) -> None:
-        """Make a listener that listens nowhere yet.
+        """Make a listener without an address yet.
 
-        context: the TLS context; None serves without TLS. stopping: called before connections are shut down.
-        plain: answers the clients of this machine that speak without TLS, where others must speak it; None disconnects
+        context: the TLS context; None serves without TLS.
+        stopping: called before connections are closed.
+        plain: answers the clients on this machine that connect without TLS, while others must use TLS; None disconnects
         them.
         """
         self._application = application
@@ -61,14 +63,15 @@ class Listener:
         self._acceptors: list[Acceptor] = []
 
     async def start(self, host: str, port: int, option: str = "") -> int:
-        """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`.
+        """Listen on an address, and return the port. Raises `AddressUnusable`, `OSError`.
 
-        option: as `bind_socket` takes it.
+        port: 0 for any free port.
+        option: see `bind_socket`.
         """
         return await self.listen(bind_socket(host, port, option))
 
     async def listen(self, address: socket.socket, find_peer: FindPeer | None = None) -> int:
-        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`.
+        """Listen on a bound socket; return its port, or 0 for a local socket, which has no TLS. Raises `OSError`.
 
         find_peer: returns the user at the other end of a connection of a local socket.
         """
@@ -88,7 +91,7 @@ class Listener:
         return ProtocolChoice(self._plain, self._shared, slot, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
-        """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
+        """Accept no more requests, end all streams, and wait up to `grace_seconds` for the remaining responses."""
         for acceptor in self._acceptors:
             acceptor.close()
         self._stopping()
@@ -107,7 +110,7 @@ class Listener:
         await asyncio.sleep(0)
 
     def _is_busy(self, connection: Served) -> bool:
-        """Return whether an answer is on its way, or has been sent just now."""
+        """Return whether a response is in progress, or was sent only a moment ago."""
         idle_since = connection.slot.idle_since
         settled = asyncio.get_running_loop().time() - SETTLED_SECONDS
         return idle_since is None or idle_since > settled or has_unsent_bytes(connection.transport)
@@ -122,14 +125,14 @@ class Listener:
 
 
 class ProtocolChoice(asyncio.Protocol):
-    """The first protocol of a client after its TLS handshake; it hands over to the HTTP version agreed on there."""
+    """The first protocol of a client after its TLS handshake. It passes the transport to the agreed HTTP version."""
 
     def __init__(self, application: App, shared: Shared, slot: ConnectionSlot, deadline: float) -> None:
         self._begun_with = application, shared, slot, deadline
         self._guest = slot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Hand the transport over to a connection of the agreed HTTP version."""
+        """Pass the transport to a connection of the agreed HTTP version."""
         peer = transport.get_extra_info("peername")
         self._guest.address = str(peer[0]) if peer else ""
         tls = transport.get_extra_info("ssl_object")
@@ -169,7 +172,7 @@ def bind_socket(host: str, port: int, option: str = "") -> socket.socket:
 
 
 def describe_bind_error(host: str, error: OSError) -> str:
-    """Return why the server cannot listen on an address, and what to check if the machine lacks the address."""
+    """Return why the server cannot listen on an address, and what to check if the machine does not have the address."""
     problem = f"cannot listen on {host or 'this machine'}: {error.strerror}"
     if error.errno != errno.EADDRNOTAVAIL:
         return problem
@@ -179,6 +182,6 @@ def describe_bind_error(host: str, error: OSError) -> str:
 
 
 def _give_back_soon() -> None:
-    """Give memory back to the machine a second from now, when the connections that used it are closed."""
+    """Return memory to the machine in a second, when the connections that used it are closed."""
     loop = asyncio.get_running_loop()
     loop.call_later(1.0, loop.run_in_executor, None, give_back)

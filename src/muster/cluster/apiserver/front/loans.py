@@ -1,4 +1,4 @@
-"""Keep what a request has borrowed, such as seats, and give it back at the request's end."""
+"""Record what a request has borrowed, such as seats, and give it back at the request's end."""
 
 from collections.abc import Callable
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Loans:
-    """The calls that give back what one request has borrowed, made when the context ends, the last first.
+    """The calls that give back what one request has borrowed. They run in reverse order when the context closes.
 
     An `ExitStack` does the same and more, and costs a request three times as much.
     """
@@ -17,7 +17,7 @@ class Loans:
         self._returns: list[tuple[Callable[..., object], tuple[object, ...]]] = []
 
     def callback(self, function: Callable[..., object], *arguments: object) -> None:
-        """Call a function with these arguments when the context ends."""
+        """Call a function with these arguments when the context closes."""
         self._returns.append((function, arguments))
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""Serve pages for people beside the API, at the same address.
+"""Serve pages for people next to the API, at the same address.
 
-A browser knows no authority that a server made for itself, and warns of its certificate. So clients on this machine may
-ask for the pages without TLS. Nothing else is answered without it.
+A browser does not know the certificate authority of this server, and warns of its certificate. So clients on this
+machine may request the pages without TLS. The server answers nothing else without TLS.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from muster.cluster.apiserver.front.asgi import App, Receive, Scope, Send
 
 
 async def _do_nothing() -> None:
-    """Do nothing."""
+    """Do nothing: the default of `Pages.close`."""
 
 
 _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's servers say it
@@ -34,7 +34,7 @@ class Pages(Struct, frozen=True):
 
 
 class PlainFront:
-    """The application for clients that speak without TLS."""
+    """The application for clients that connect without TLS."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages

@@ -1,6 +1,6 @@
-"""End the open streams of service accounts whose token is void.
+"""End the open streams of service accounts whose token has become invalid.
 
-A token is checked when its request arrives. A watch, a log or a command goes on after that, for days. So the deletion
+A token is checked when its request arrives. After that, a watch, a log or a command may run for days. So the deletion
 of an account, or a change of a Secret, checks the tokens of the streams of that namespace again.
 """
 
@@ -13,7 +13,11 @@ from muster.cluster.apiserver.identity.users import account_of
 
 
 class _OpenStream(NamedTuple):
-    """A stream of a service account: the check of its token, which raises `ApiError`, and the call that ends it."""
+    """A stream of a service account.
+
+    authenticate: checks the stream's token; raises `ApiError` if it is invalid.
+    end: ends the stream.
+    """
 
     authenticate: Callable[[], object]
     end: Callable[[], object]
@@ -28,8 +32,9 @@ class RevocableStreams:
     def enter(self, user: str, authenticate: Callable[[], object], end: Callable[[], object]) -> Callable[[], None]:
         """Watch the token of a stream; return the function that stops watching.
 
-        The stream of a user who is no service account is not watched. authenticate: raises `ApiError` once the token is
-        void. end: ends the stream.
+        The streams of users that are no service accounts are not watched.
+        authenticate: raises `ApiError` if the token is invalid.
+        end: ends the stream.
         """
         account = account_of(user)
         if account is None:
@@ -45,7 +50,7 @@ class RevocableStreams:
             del self._streams[namespace]
 
     def end_void(self, namespace: str) -> None:
-        """End the streams of a namespace's service accounts whose tokens have become void."""
+        """End the streams of a namespace's service accounts whose tokens have become invalid."""
         for stream in tuple(self._streams.get(namespace, ())):
             try:
                 stream.authenticate()

@@ -1,4 +1,4 @@
-"""Give the requests that a page makes within this process the seats that they would take from outside."""
+"""Make the requests that a page sends within this process wait for seats, like requests from outside."""
 
 from muster.api.status import ApiError
 from muster.cluster.apiserver.answers import make_refusal
@@ -23,9 +23,9 @@ class SeatedTransport(InProcessTransport):
         self._name = user.name
 
     async def request(self, request: Request) -> Response:
-        """Wait for a seat and return the answer, whatever its status; 429 if no seat gets free in time.
+        """Wait for a seat and return the response, whatever its status; a 429 response if no seat is free in time.
 
-        Raises `TransportError` if the answer takes too long.
+        Raises `TransportError` if the response takes too long.
         """
         with Loans() as taken:
             try:

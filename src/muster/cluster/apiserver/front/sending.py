@@ -1,6 +1,6 @@
-"""Sending of answers: `respond` takes the pipeline's answer and sends it whole, in pieces, or as a stream.
+"""Send responses: `respond` takes the pipeline's response and sends it whole, in pieces, or as a stream.
 
-`respond` also compresses long answers, answers 304 for an unchanged ETag, and skips the rest of an unread body.
+`respond` also compresses long responses, answers 304 for an unchanged ETag, and skips the rest of an unread body.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Field = tuple[bytes, bytes]
 async def respond(
     answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send, rest: Rest
 ) -> None:
-    """Send an answer to its end. `rest` pauses a watch after a short piece."""
+    """Send a response to its end. rest: pauses a watch after a short piece."""
     if isinstance(answer, Tunnel):
         try:
             await hold(answer, scope["headers"], caller)
@@ -61,7 +61,7 @@ async def _respond_early(
     async def send_and_wait(message: Message) -> None:
         """Send a message, and skip the rest of the body before the last one.
 
-        If the connection closed at once, the client would lose the answer that it has not read.
+        If the connection closed at once, the client would lose a response that it has not read.
         """
         if message["type"] == "http.response.body" and not message.get("more_body"):
             await send({**message, "more_body": True})
@@ -73,14 +73,14 @@ async def _respond_early(
 
 
 def _add_closing_header(answer: Response) -> Response:
-    """Return the answer with the header that closes the connection after it."""
+    """Return the response with the header that closes the connection after it."""
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 
 async def _prepare_answer(answer: Response, headers: Mapping[bytes, bytes]) -> tuple[int, list[Field], bytes]:
-    """Return the status, the headers and the body of an answer.
+    """Return the status, the headers and the body of a response.
 
-    The body is compressed if it is long and the client takes gzip. The status is 304 if the client has the body
+    The body is compressed if it is long and the client accepts gzip. The status is 304 if the client has the body
     already.
     """
     body, status = answer.body, answer.status
@@ -90,7 +90,7 @@ async def _prepare_answer(answer: Response, headers: Mapping[bytes, bytes]) -> t
     if etag and get_text(headers, b"if-none-match") == etag:
         body, status = b"", 304
     if len(body) >= GZIP_FROM_BYTES and _takes_gzip(headers.get(b"accept-encoding", b"")):
-        # zlib releases the interpreter's lock, so the loop goes on meanwhile.
+        # zlib releases the interpreter's lock, so the event loop continues meanwhile.
         body = await asyncio.to_thread(_compress, body)
         fields += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     if "cache-control" not in answer.headers:
@@ -105,7 +105,7 @@ async def _send_whole(status: int, fields: list[Field], body: bytes, caller: Cal
 
 
 def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> list[Field]:
-    """Return the headers of every answer: the content type, and the audit ID if the request has one."""
+    """Return the headers of every response: the content type, and the audit ID if the request has one."""
     fields = [(b"content-type", content_type.encode("latin-1"))]
     if AUDIT_ID in headers:
         fields.append((AUDIT_ID, headers[AUDIT_ID]))
@@ -113,10 +113,10 @@ def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> l
 
 
 async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
-    """Send a body in pieces, each one after the client has taken most of the piece before.
+    """Send a body in pieces, each after the client has received most of the previous piece.
 
-    The rest of the body stays in memory uncopied and unencrypted, and is counted as unsent.
-    has_more: whether more of the answer follows this body.
+    The rest of the body stays in memory uncopied and unencrypted, and counts as unsent.
+    has_more: whether more of the response follows this body.
     """
     if len(body) <= PIECE_BYTES:
         await send({"type": "http.response.body", "body": body, "more_body": has_more})

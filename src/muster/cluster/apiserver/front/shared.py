@@ -12,7 +12,7 @@ from muster.cluster.apiserver.identity.certificates import load_certificate, use
 from muster.cluster.apiserver.identity.users import User
 
 KEEP_ALIVE_SECONDS = 180  # clients close idle connections themselves, after 90 s or less
-MAX_HEADER_BYTES = 64 * 1024  # of a request
+MAX_HEADER_BYTES = 64 * 1024  # the limit of a request's headers
 HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 
@@ -23,7 +23,7 @@ class Served(Protocol):
 
     @property
     def is_endless(self) -> bool:
-        """Whether none of the answers under way has an end."""
+        """Whether there are responses, and none of them has an end of its own."""
         ...
 
     @property
@@ -32,11 +32,11 @@ class Served(Protocol):
         ...
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once the accepted ones are answered."""
+        """Accept no more requests, and close after the responses to the accepted requests."""
         ...
 
     def cut_streams(self) -> None:
-        """Cut off the answers that have no end of their own."""
+        """Break off the responses that have no end of their own."""
         ...
 
     def abort(self) -> None:
@@ -47,7 +47,8 @@ class Served(Protocol):
 class Shared(Struct, frozen=True):
     """The state shared by the connections of one listener.
 
-    tasks: the requests under way. departed: set when a connection has ended.
+    tasks: the tasks of current requests.
+    departed: set when a connection has closed.
     """
 
     connection_limit: ConnectionLimit
@@ -68,11 +69,14 @@ class Shared(Struct, frozen=True):
 
 
 def _do_nothing() -> None:
-    """Do nothing: a closed connection cannot be closed again."""
+    """Do nothing: the `close` of a closed connection."""
 
 
 def identify_client(transport: asyncio.BaseTransport, slot: ConnectionSlot) -> User | None:
-    """Return the user that the client certificate names, and note when it ends; None without a certificate."""
+    """Return the user that the client certificate names; None without a certificate.
+
+    Record in the slot when the certificate expires.
+    """
     tls = transport.get_extra_info("ssl_object")
     certificate = load_certificate(tls.getpeercert(binary_form=True) or b"") if tls is not None else None
     if certificate is None:
@@ -82,7 +86,7 @@ def identify_client(transport: asyncio.BaseTransport, slot: ConnectionSlot) -> U
 
 
 def has_unsent_bytes(transport: asyncio.Transport) -> bool:
-    """Return whether the transport holds written bytes that the kernel has not taken."""
+    """Return whether the transport has written bytes that the client has not received."""
     if transport.get_write_buffer_size():
         return True
     # The write buffer leaves out the buffer of TLS, which fills only when the kernel takes no more.

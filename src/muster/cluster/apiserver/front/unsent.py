@@ -1,11 +1,11 @@
-"""Bound the unsent bytes: count what slow clients have not taken, and cut one off when that is too much."""
+"""Limit the unsent bytes: count the bytes that slow clients have not received, and disconnect the worst clients."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 BEHIND_BYTES = 64 * 1024  # a client with more unsent bytes than this is behind, and its unsent bytes are counted
 TLS_BYTES = 256 * 1024  # kept by the loop and TLS, in addition, for a connection whose client is behind (measured)
-MAX_UNSENT_BYTES = 256 << 20  # of all clients that are behind
+MAX_UNSENT_BYTES = 256 << 20  # the limit of all slow clients together
 STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for this long is cut off
 GIVE_BACK_BYTES = 64 << 20  # after this much was unsent, memory goes back to the machine once nothing is
 
@@ -22,8 +22,8 @@ class Unsent:
     """The unsent bytes of all connections of a server whose clients are behind.
 
     A connection counts from the moment its client falls behind until the client has caught up. While the sum is over
-    the limit, the user with the most unsent bytes loses the connection that has been behind for longest. The others go
-    on. `relieved` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
+    the limit, the user with the most unsent bytes loses the connection that has been behind for longest. The other
+    connections continue. `relieved` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
     """
 
     def __init__(self, limit: int, relieved: Callable[[], object] = lambda: None) -> None:
@@ -35,7 +35,7 @@ class Unsent:
         self.total = 0
 
     def set_unsent(self, connection: Abortable, size: int, owner: str = "") -> None:
-        """Set how many bytes of a connection are unsent. If all together exceed the limit, cut off connections."""
+        """Set how many bytes of a connection are unsent. If the total exceeds the limit, abort connections."""
         if not size:
             self.forget(connection)
             return

@@ -1,1 +1,1 @@
-"""Identify users: the names they have, and the certificates and tokens that authenticate them."""
+"""Identify users: their names, and the certificates and tokens that authenticate them."""

@@ -1,7 +1,7 @@
-"""Create the server's certificate authority and sign certificates with it; both are files of one directory.
+"""Create the server's certificate authority and sign certificates with it. Both are files of one directory.
 
-The first start creates the authority. The authority is valid for ten years, a certificate that it signs for one. A
-start renews each certificate that is past two thirds of its validity. Only the owner may read the files with the
+The first start creates the authority, which is valid for ten years. A certificate that it signs is valid for one year.
+A start renews each certificate that is past two thirds of its validity. Only the owner may read the files with the
 keys, which are all ECDSA P-256.
 """
 
@@ -41,7 +41,7 @@ SERVER_NAMES = (
 
 
 class CredentialError(Exception):
-    """The error of a file that cannot be used; its text names the file and says what to do."""
+    """A file of credentials that cannot be used. The message names the file and says what to do."""
 
 
 class Pair(Credential, frozen=True):
@@ -66,14 +66,21 @@ class Authority:
             raise CredentialError(f"{self.pair.file} has expired; remove {directory} to make a new authority")
 
     def server(self, names: tuple[str, ...] = SERVER_NAMES) -> Pair:
-        """Return the server's certificate for these host names and addresses, signed again if it does not fit."""
+        """Return the server's certificate for these host names and addresses.
+
+        Sign a new one if the old one does not fit.
+        """
         pair = self._load("server")
         if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
             return pair
         return self._issue("server", subject_of("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, name: str, user: User) -> Pair:
-        """Return the client certificate of a user, whose file is called `name`, signed again if it does not fit."""
+        """Return the client certificate of a user.
+
+        Sign a new one if the old one does not fit.
+        name: the name of its file.
+        """
         pair = self._load(name)
         if pair is not None and self._is_fresh(pair) and user_of(pair.certificate) == user:
             return pair
@@ -81,7 +88,7 @@ class Authority:
         return self._issue(name, subject_of(user.name, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _is_fresh(self, pair: Pair) -> bool:
-        """Return whether this authority signed the certificate, and it is valid and not due for renewal."""
+        """Return whether this authority signed the certificate, and whether it is valid and not due for renewal."""
         certificate, authority = pair.certificate, self.pair.certificate
         ours = certificate.issuer == authority.subject and is_signed_by(certificate, authority)
         return ours and certificate.not_valid_before_utc <= self._now < renewal_of(certificate)
@@ -114,7 +121,10 @@ class Authority:
 
 
 def read_private(path: Path) -> bytes:
-    """Read a private file. Raises `OSError`, and `CredentialError` if other users could read or replace the file."""
+    """Return the content of a private file.
+
+    Raises `OSError`, and `CredentialError` if others could read or replace it.
+    """
     try:
         require_file(path)
     except NotOursError as error:
@@ -123,7 +133,7 @@ def read_private(path: Path) -> bytes:
 
 
 def user_of(certificate: x509.Certificate) -> User | None:
-    """Return the user that a client certificate names, or None.
+    """Return the user that a client certificate names; None if it has no name.
 
     The common name is the user's name, and the organizations are the user's groups.
     """
@@ -136,7 +146,7 @@ def user_of(certificate: x509.Certificate) -> User | None:
 
 
 def load_certificate(der: bytes) -> x509.Certificate | None:
-    """Parse a client certificate in DER, which the TLS layer has verified; None if it cannot be read."""
+    """Return a client certificate from DER that the TLS layer has verified; None if it cannot be parsed."""
     try:
         return x509.load_der_x509_certificate(der)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Load the credentials of a server, and write what its clients need: the kubeconfig and the TLS settings."""
+"""Load the credentials of a server, and write the kubeconfig and TLS settings for its clients."""
 
 import base64
 import json
@@ -43,7 +43,7 @@ class Credentials(Struct, frozen=True):
         """Load the credentials from their directory, and create those that are missing or due for renewal.
 
         also: names and addresses by which other machines reach the server.
-        Raises `CredentialError` for files that cannot be read, `OSError`.
+        Raises `OSError`, and `CredentialError` for files that cannot be used.
         """
         authority = Authority(directory, now)
         return cls(
@@ -60,11 +60,11 @@ class Credentials(Struct, frozen=True):
         return Trust(self.signing_key, {self.token: ADMIN}, self.authority_pem)
 
     def authenticator(self, check: TokenCheck | None = None) -> Authenticator:
-        """Return an authenticator of certificates and tokens. `check`: by default accepts the admin's token only."""
+        """Return an authenticator of certificates and tokens. check: None accepts only the admin's token."""
         return Authenticator(check or fixed_tokens(self.trust.tokens))
 
     def server_context(self) -> ssl.SSLContext:
-        """Return the server's TLS context; a client may present a certificate, which the authority must have signed."""
+        """Return the server's TLS context. A client may present a certificate that the authority has signed."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.server.file)
@@ -74,7 +74,7 @@ class Credentials(Struct, frozen=True):
         return context
 
     def kubeconfig(self, server: str) -> bytes:
-        """Return a kubeconfig for the admin. `server`: the URL, on this machine."""
+        """Return a kubeconfig for the admin. server: the URL of the server on this machine."""
         # Within one machine, sending an answer takes less time than compressing it.
         return _render_kubeconfig(
             clusters=[{"name": CLUSTER, "cluster": self._cluster(server) | {"disable-compression": True}}],
@@ -110,7 +110,7 @@ class Credentials(Struct, frozen=True):
 
 
 def _load_token(file: Path, ids: Ids) -> str:
-    """Load the admin's token, or create it; it survives restarts, so that running clients stay authenticated."""
+    """Load the admin's token, or create it. The token survives restarts, so that running clients stay authenticated."""
     try:
         token = read_private(file).decode("ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -122,7 +122,7 @@ def _load_token(file: Path, ids: Ids) -> str:
 
 
 def _signing_key(file: Path) -> SigningKey:
-    """Load the key that signs service account tokens, or create it; it survives restarts, as running pods need it.
+    """Load the key that signs service account tokens, or create it. It survives restarts, as running pods need it.
 
     Raises `CredentialError` if its file is damaged.
     """
@@ -151,7 +151,7 @@ def _render_kubeconfig(
 
 
 def _yaml_lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of a kubeconfig. The YAML library takes 15 ms to load, and nothing else here needs it."""
+    """Yield the lines of a kubeconfig, without the YAML library, which takes 15 ms to load."""
     for name, value in document.items():
         match value:
             case dict():

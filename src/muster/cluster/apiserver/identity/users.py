@@ -23,7 +23,10 @@ _ACCOUNT_PREFIX = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user of a request, as its credential names them. `extra`: further information from the credential."""
+    """The user of a request, as identified by its credential.
+
+    extra: further information from the credential.
+    """
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -32,7 +35,7 @@ class User:
 
 
 def user_info(user: User) -> dict[str, Any]:
-    """Return the known fields of a user, as reviews, audit events and certificate requests show them."""
+    """Return the non-empty fields of a user, as reviews, audit events and certificate requests show them."""
     extra = {key: list(values) for key, values in user.extra.items()}
     members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups), "extra": extra}
     return {name: value for name, value in members.items() if value}
@@ -51,7 +54,7 @@ def account_name(namespace: str, name: str) -> str:
 
 
 def account_of(user_name: str) -> tuple[str, str] | None:
-    """Return the namespace and name of the service account with this user name, or None if it is no account's."""
+    """Return the namespace and name of the service account with this user name; None for any other user."""
     namespace, colon, name = user_name.removeprefix(_ACCOUNT_PREFIX).partition(":")
     is_account = user_name.startswith(_ACCOUNT_PREFIX) and colon and namespace and name and ":" not in name
     return (namespace, name) if is_account else None
@@ -88,9 +91,9 @@ class Authenticator:
     def user(self, certificate: User | None, authorization: str) -> User:
         """Return the user of a request.
 
-        certificate: the user whom the client certificate names.
-        authorization: the header, or "".
-        Raises `ApiError` (401) if there is no credential, or an unknown one.
+        certificate: the user of the client certificate; None without one.
+        authorization: the header; "" without one.
+        Raises `ApiError` (401) without a valid credential.
         """
         if certificate is not None:
             return certificate
@@ -104,7 +107,7 @@ class Authenticator:
 class Access(Struct, frozen=True):
     """The action that a request asks for, in the terms of RBAC rules.
 
-    resource: plural, with the subresource (`pods/log`); empty for a path that belongs to no resource.
+    resource: the plural name, with the subresource (`pods/log`); empty for a path that belongs to no resource.
     path: the path, if `resource` is empty.
     """
 
@@ -128,7 +131,7 @@ def authorize(access: Access) -> None:
 
 
 def make_refusal(access: Access, reason: str = "") -> ApiError:
-    """Return the 403 error in the API server's words. `reason`: what the roles add, or ""."""
+    """Return the 403 error in the API server's words. reason: an explanation from the roles; "" without one."""
     user = f'User "{access.user.name}"'
     why = f": {reason}" if reason else ""
     if not access.resource:

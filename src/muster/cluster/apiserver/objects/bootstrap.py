@@ -1,6 +1,6 @@
 """The first objects of every cluster: namespaces, priority classes, roles, and definitions of Muster's kinds.
 
-Each start of the server creates the missing ones and updates those of an older version. All writes go through a
+Each start of the server creates missing objects and updates objects of an older version. All writes go through a
 `Client`, so admission and validation apply to them.
 """
 
@@ -43,7 +43,7 @@ async def create_first_objects(client: Client) -> None:
     """Create the missing namespaces, priority classes and roles.
 
     A user's webhook, policy or quota may refuse an object. The server then logs the refusal, starts without the object,
-    and tries again at its next start.
+    and retries at its next start.
 
     Raises:
         ApiError: the stored roles cannot be listed.
@@ -105,7 +105,7 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
 
 
 async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> None:
-    """Create the definitions of the kinds that the server serves without one, and update those of an older version."""
+    """Create the definitions of kinds that the server serves even without them, and update older versions."""
     if not own:
         return
     kind = CUSTOM_RESOURCE_DEFINITION.seen_as(dict)

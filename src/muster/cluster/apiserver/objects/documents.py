@@ -1,7 +1,7 @@
 """Documents over the store: `Documents` writes decoded objects, and encodes them with the revision of the write.
 
-A caller reads an object with `latest`, decides, and writes. There must be no await between the read and the write:
-that makes the change atomic.
+A caller reads an object with `latest`, decides, and writes. No `await` may separate the read from the write: this makes
+the change atomic.
 """
 
 import sys
@@ -20,7 +20,7 @@ from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.throttle import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
 
-# Kinds whose writes nobody waits for: they come beside the writes that somebody does wait for.
+# Kinds whose writes nobody waits for: they share a commit with writes that somebody waits for.
 _UNHURRIED = frozenset({EVENT.resource, LEASE.resource})
 
 # An object and its kind.
@@ -38,17 +38,17 @@ class Documents:
         self._shared = shared or SharedObjects()
 
     def latest(self, key: Key) -> Entry | None:
-        """Return the object as of its newest write, which may not be durable yet; None if there is none."""
+        """Return the newest state of an object, durable or not; None if it does not exist."""
         return self.store.latest(key)
 
     def typed(self, kind: Kind[Any], entry: Entry) -> Any:
-        """Return an object as an instance of its kind's type; None unless it was written or read a moment ago."""
+        """Return an object as an instance of its kind's type; None unless the instance is still cached."""
         return self._shared.find_stored(kind, entry)
 
     async def wait_until_durable(self, key: Key) -> None:
         """Wait until the result of `latest` is durable.
 
-        A request that writes nothing and answers with `latest` must wait so before its response.
+        A request that writes nothing and answers with `latest` must do so before its response.
 
         Raises:
             ApiError: the store has rolled the write back.
@@ -69,10 +69,10 @@ class Documents:
         """Create or replace an object, wait until the write is durable, and return the stored object as JSON.
 
         dry_run: return the JSON that would be stored, and store nothing.
-        beside: other writes, which succeed or fail together with this one.
-        limit: the most bytes of JSON that the object may have.
-        typed: the document as an instance of its kind's type, without the new resource version. Readers in this
-            process then get that instance, and need not decode the JSON.
+        beside: other writes, which succeed or fail together with this write.
+        limit: the maximum size of the object in bytes of JSON.
+        typed: the document as an instance of its kind's type, without the new resource version. Readers in this process
+        then get that instance, and need not decode the JSON.
 
         Raises:
             ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.
@@ -116,16 +116,16 @@ class Documents:
             self._shared.add(*typed, encoding.body, encoding.version)
 
     def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Begin to remove an object. The result completes when the removal is durable."""
+        """Start to remove an object; return the future of the removal, which completes when the removal is durable."""
         return self.store.write(Delete(key, _Encoding(document)))
 
     def change(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Begin to store an object. The result completes when the write is durable."""
+        """Start to store an object; return the future of the write, which completes when the write is durable."""
         return self.store.write(Put(key, _Encoding(document)))
 
 
 def make_put(key: Key, document: Document) -> Put:
-    """Return the write of an object, for the `beside` of another write."""
+    """Return the write of an object, for the parameter `beside` of another write."""
     return Put(key, _Encoding(document))
 
 

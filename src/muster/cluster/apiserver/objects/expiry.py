@@ -1,4 +1,4 @@
-"""Remove each event an hour after it was last seen, like upstream's `--event-ttl`."""
+"""Remove each Event an hour after its last occurrence, like upstream's `--event-ttl`."""
 
 import asyncio
 import logging
@@ -72,7 +72,7 @@ async def expire_events(store: Store, clock: Clock) -> int:
 
 
 def last_seen(entry: Entry) -> datetime:
-    """Return the newest time of an event. Every event has at least its creation time."""
+    """Return the newest time in an Event. Every Event has at least its creation time."""
     event = _decoder.decode(entry.body)
     series = event.series.last_observed_time if event.series is not None else None
     times = (event.metadata.creation_timestamp, event.first_timestamp, event.last_timestamp, event.event_time, series)

@@ -1,7 +1,7 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """The headers of stored objects: labels, owners, and the fields that field selectors use.
 
-`header_of` takes the body of an object and decodes only these parts. The store keeps the header beside the body. A
+`header_of` takes the body of an object and decodes only these parts. The store keeps the header next to the body. A
 header omits empty fields, because a selector treats a missing field as "".
 """
 
@@ -187,7 +187,7 @@ def _index_event(event: _Event) -> dict[str, str]:
     }
 
 
-# For each stored resource with fields of its own: the type that decodes them, and the function that names them.
+# For each stored resource with fields of its own: the type that decodes them, and the function that returns them.
 _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
     "pods": (_Pod, _index_pod),
     "events": (_Event, _index_event),

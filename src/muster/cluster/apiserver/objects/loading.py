@@ -1,7 +1,7 @@
 """Convert objects between their stored form and the form of a resource.
 
-Only custom resources need a conversion: they may be stored in another version or by an older schema. How they are
-converted is left to the `storage` of the resource.
+Only custom resources need a conversion: they may be stored in another version or by an older schema. The `storage` of
+the resource converts them.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from muster.cluster.store import Change, Entry
 async def load_entries(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Return the entries with their bodies in the form of the resource.
 
-    The result is the given sequence if its entries are stored in this form.
+    If the entries are stored in this form, the result is the same sequence.
 
     Raises:
         ApiError: a webhook fails to convert the objects.
@@ -74,7 +74,7 @@ def written_body(document: Document, saved: Document, body: bytes) -> bytes:
 
 
 def _make_change(change: Change, entry: Entry, previous: Entry | None) -> Change:
-    """Return a change with these entries, or the change itself if it has them already."""
+    """Return a change with these entries; the change itself if it has them already."""
     if entry is change.entry and previous is change.previous:
         return change
     return Change(change.type, entry, previous)

@@ -1,8 +1,7 @@
 """The metadata that the server sets or checks: identity, times, versions.
 
-The functions change documents in place and do no I/O. The rules are those of k8s.io/apiserver (rest.BeforeCreate,
-rest.BeforeUpdate, ValidateObjectMetaUpdate). The format of names and labels is validated in
-`muster.api.validation.metadata`.
+The functions change documents in place and do no I/O. The rules follow k8s.io/apiserver (rest.BeforeCreate,
+rest.BeforeUpdate, ValidateObjectMetaUpdate). `muster.api.validation.metadata` validates the format of names and labels.
 """
 
 import math
@@ -24,7 +23,7 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def format_timestamp(moment: datetime) -> str:
-    """Format a time as objects have it: whole seconds, UTC."""
+    """Return a time in the format of the API: whole seconds, UTC."""
     return _format_seconds(math.floor(moment.timestamp()))
 
 
@@ -37,16 +36,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def meta_of(document: Document) -> dict[str, Any]:
-    """Return the metadata of an object, which receives empty metadata if it has none."""
+    """Return the metadata of an object. If the object has none, add empty metadata."""
     meta: dict[str, Any] = document.setdefault("metadata", {})
     return meta
 
 
 def check_name(document: Document, name: str, namespace: str) -> None:
-    """Require that a written object has the name and namespace of the URL, and set the namespace if it is missing.
+    """Check that a written object has the name and namespace of the URL; set the namespace if it is missing.
 
     Raises:
-        ApiError: 400, because the name is missing or the object is not the one of the URL.
+        ApiError: 400, because the name is missing or the object is not the object of the URL.
     """
     meta = meta_of(document)
     own = meta.get("name")
@@ -58,10 +57,10 @@ def check_name(document: Document, name: str, namespace: str) -> None:
 
 
 def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
-    """Require that a patched object keeps its uid. A patch with another uid was made for another object.
+    """Check that a patched object keeps its UID. A patch with another UID was made for another object.
 
     Raises:
-        ApiError: 422, because the uid differs.
+        ApiError: 422, because the UID differs.
     """
     uid, old = meta_of(document).get("uid"), meta_of(stored)
     if uid and uid != old["uid"]:
@@ -85,9 +84,10 @@ def set_namespace(meta: dict[str, Any], namespace: str) -> None:
 
 
 def begin(document: Document, *, name: str, uid: str, now: datetime, generation: bool) -> None:
-    """Replace the metadata of a new object by fresh ones, in place.
+    """Replace the metadata of a new object by fresh metadata, in place.
 
-    Of the metadata that the client sent, only generateName, the namespace and the fields that clients may change stay.
+    Of the client's metadata, only generateName, the namespace and the fields that clients may change stay.
+    generation: whether the object counts its generations.
     """
     given = meta_of(document)
     meta: dict[str, Any] = {"name": name}
@@ -106,7 +106,7 @@ def begin(document: Document, *, name: str, uid: str, now: datetime, generation:
 
 
 def check_unversioned(document: Document) -> None:
-    """Require that an object to create has no version.
+    """Check that an object to create has no resource version.
 
     Raises:
         ApiError: 400, because it has one.
@@ -116,12 +116,12 @@ def check_unversioned(document: Document) -> None:
 
 
 def check_version(document: Document, stored: Document, resource: str, *, unconditional: bool) -> None:
-    """Require that an object may replace the stored one.
+    """Check that an object may replace the stored one.
 
-    unconditional: whether the object may have no version.
+    unconditional: whether the object may have no resource version.
 
     Raises:
-        ApiError: 409 for another uid or version, 422 for an invalid version or a missing one.
+        ApiError: 409 for another UID or version, 422 for an invalid version or a missing one.
     """
     meta, old = meta_of(document), meta_of(stored)
     name = old["name"]
@@ -156,9 +156,9 @@ def _invalid_version(resource: str, name: str, error: FieldError) -> ApiError:
 
 
 def carry_over(document: Document, stored: Document) -> None:
-    """Copy the metadata that no update may set from the stored object to the changed one, in place.
+    """Copy the metadata that no update may change from the stored object to the changed one, in place.
 
-    The fields of a deletion keep the value that the client sent, so that validation can refuse a change of them.
+    The fields of a deletion keep the client's value, so that validation can refuse a change of them.
     """
     given, old = meta_of(document), meta_of(stored)
     meta = {field: value for field, value in old.items() if field not in _CHANGEABLE}

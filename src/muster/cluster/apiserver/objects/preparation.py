@@ -1,7 +1,7 @@
 """Prepare new and changed objects: set the fields that the server sets beyond metadata and defaults.
 
-The functions change documents in place and do no I/O. Their rules are PrepareForCreate and PrepareForUpdate of
-the strategies of k8s.io/kubernetes (pkg/registry).
+The functions change documents in place and do no I/O. Their rules are PrepareForCreate and PrepareForUpdate of the
+strategies of k8s.io/kubernetes (pkg/registry).
 """
 
 from collections.abc import Callable
@@ -29,13 +29,13 @@ def reset_status(document: Document) -> None:
 
 
 def prepare_counted(document: Document) -> None:
-    """Prepare a new object whose generation counts changes although it may have no spec."""
+    """Prepare a new object whose generation counts changes of all its members, even without a spec."""
     reset_status(document)
     document["metadata"]["generation"] = 1
 
 
 def count_change(document: Document, stored: Document, *, status: bool = False) -> None:
-    """Increase the generation if a member of the desired state changed. Members beside the spec count too.
+    """Increase the generation if a member of the desired state changed, in the spec or outside of it.
 
     status: whether the status counts as part of the desired state.
     """
@@ -47,7 +47,7 @@ def count_change(document: Document, stored: Document, *, status: bool = False) 
 
 
 def make_status_setter(**status: Any) -> Callable[[Document], None]:
-    """Return a function that sets the status of a new object of a kind whose stored status always has these fields."""
+    """Return a function that gives a new object this status, for kinds whose stored status always has these fields."""
 
     def prepare(document: Document) -> None:
         document["status"] = deepcopy(status)
@@ -56,14 +56,14 @@ def make_status_setter(**status: Any) -> Callable[[Document], None]:
 
 
 def restore_spec(document: Document, stored: Document) -> None:
-    """Restore the stored spec of a kind whose spec no update may change. The client gets no error."""
+    """Restore the stored spec, for kinds whose spec no update may change. The client gets no error."""
     document["spec"] = stored["spec"]
 
 
 def new_pod(pod: Document) -> None:
     """Prepare a new pod: set the phase Pending and the QoS class.
 
-    A pod with scheduling gates also gets a condition that says so.
+    A pod with scheduling gates also gets the condition that reports them.
     """
     spec = pod["spec"]
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
@@ -106,5 +106,5 @@ def new_service(service: Document) -> None:
 
 
 def changed_service(service: Document, stored: Document) -> None:
-    """Keep the allocated addresses and ports of a changed service that the client left out."""
+    """Restore the allocated addresses and ports of a Service that an update leaves out."""
     keep_allocated(service, stored)

@@ -1,6 +1,6 @@
-"""Keep the typed objects of the newest bodies, for validation and for all clients in this process.
+"""Cache the typed objects of the newest bodies, for validation and for all clients in this process.
 
-They are without managedFields, a quarter of an object, which neither reads.
+They lack managedFields, a quarter of an object, which validation and these clients do not read.
 """
 
 from typing import Any, TypeVar
@@ -14,8 +14,8 @@ from muster.runtime.objects import remove_managed_fields
 T = TypeVar("T")
 
 RECENT = 256  # objects that are kept at least; a writer and the followers of its kind read a body within moments
-MOST_BYTES = 64 * 1024  # of a body: bigger objects are decoded for each client
-JOINED_BYTES = 1 << 20  # of bodies in pieces, joined, that are kept at least: those of a hundred pods
+MOST_BYTES = 64 * 1024  # the largest body to share: bigger objects are decoded for each client
+JOINED_BYTES = 1 << 20  # the least size of the cache of joined bodies: the bodies of a hundred pods
 
 
 class SharedObjects:
@@ -45,22 +45,21 @@ class SharedObjects:
         return body
 
     def _find_body(self, entry: Entry) -> bytes | None:
-        """Return the body of an entry; None for a body in pieces that was not joined a moment ago."""
+        """Return the body of an entry; None for a body in pieces that is not in the cache of joined bodies."""
         if not entry.is_packed:
             return entry.body
         kept = self._joined.get(id(entry)) or self._older_joined.get(id(entry))
         return kept[1] if kept is not None else None
 
     def find_stored(self, kind: Kind[T], entry: Entry) -> T | None:
-        """Return the typed object of a stored entry; None unless it is kept in memory."""
+        """Return the typed object of a stored entry; None if it is not cached."""
         body = self._find_body(entry)
         return self.find(kind, body) if body is not None else None
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
         """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.
 
-        For a view of a kind, the result is the whole object if that is kept.
-        Raises what `Kind.decode` raises.
+        For a view of a kind, the result is the whole object if that is cached. Raises the same errors as `Kind.decode`.
         """
         if kind.type is dict:
             return kind.decode(body)
@@ -75,7 +74,7 @@ class SharedObjects:
         return obj
 
     def find(self, kind: Kind[T], body: bytes) -> T | None:
-        """Return the typed object of a body; None unless it is kept in memory."""
+        """Return the typed object of a body; None if it is not cached."""
         return self._find(kind.type, body)
 
     def _find(self, type_: type[Any], body: bytes) -> Any | None:
@@ -84,7 +83,7 @@ class SharedObjects:
         return held[1] if held is not None else None
 
     def add(self, kind: Kind[T], obj: T, body: bytes, version: str) -> None:
-        """Keep the object of a new body, which no client needs to decode then.
+        """Cache the object of a new body, so that no client needs to decode the body.
 
         obj: the object as it was validated, before the store gave it a version.
         version: the resource version in the body.

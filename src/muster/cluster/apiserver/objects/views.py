@@ -1,8 +1,8 @@
 """The views of stored objects through resources and subresources.
 
-A `show_...` function takes the stored object and gives the object that a client sees. A `take_...` function takes the
-stored object and the written view, and gives the object to store. An `apply_...` function takes an applied Scale and
-gives the configuration of the scaled object. Each resource may change only its part:
+A `show_...` function takes the stored object and returns the object for the client. A `take_...` function takes the
+stored object and the written view, and returns the object to store. An `apply_...` function takes an applied Scale and
+returns the configuration of the scaled object. Each resource may change only its part:
 
 - a main resource: everything but the status;
 - `status`: the status, and for some kinds also labels, annotations and finalizers;
@@ -35,7 +35,7 @@ _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimes
 
 
 def take_all(stored: Document, written: Document) -> Document:  # noqa: ARG001  (the signature of all views)
-    """Return the written object as it is."""
+    """Return the written object unchanged."""
     return written
 
 
@@ -55,7 +55,7 @@ def take_only_status(stored: Document, written: Document) -> Document:
 
 
 def take_pod_status(stored: Document, written: Document) -> Document:
-    """Return the stored pod with the written status. A status without a QoS class keeps the stored one."""
+    """Return the stored pod with the written status. If that status has no QoS class, the stored class stays."""
     taken = take_status(stored, written)
     status, old = taken.get("status", {}), stored.get("status", {})
     if status.get("qosClass") or "qosClass" not in old:
@@ -69,7 +69,7 @@ def take_namespace(stored: Document, written: Document) -> Document:
 
 
 def with_metadata(stored: Document, written: Document, fields: tuple[str, ...] = _VERSION) -> Document:
-    """Return the stored object with these fields of the written metadata."""
+    """Return the stored object with these metadata fields of the written object."""
     meta = written.get("metadata") or {}
     others = remove_members(stored["metadata"], *fields)
     return stored | {"metadata": others | {field: meta[field] for field in fields if field in meta}}
@@ -112,7 +112,7 @@ def scale_of(controller: Document, replicas: int, status: Document) -> Document:
 
 
 def _format_selector(controller: Document) -> str:
-    """Return the selector of a controller as text. A ReplicationController has plain labels as its selector."""
+    """Return the selector of a controller as text. A ReplicationController's selector is a map of labels."""
     selector = controller.get("spec", {}).get("selector", {})
     if controller.get("kind") == "ReplicationController":
         selector = {"matchLabels": selector}

@@ -23,7 +23,7 @@ _V2_JSON = "application/com.github.proto-openapi.spec.v2.v1.0+json"
 class OpenApi:
     """The OpenAPI documents of a set of resources, owned by the API server.
 
-    version: the version of the server, as `/version` reports it.
+    version: the version of the server, as in `/version`.
     """
 
     def __init__(self, resources: Iterable[Resource], version: str) -> None:
@@ -42,7 +42,7 @@ class OpenApi:
             self._groups[name] = group if group is not None and is_unchanged else _GroupVersion(members, self._info)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
-        """Return the document at a path, or None if there is none.
+        """Return the document at a path; None if there is none.
 
         Raises:
             ApiError: 406, because the client accepts no available media type.

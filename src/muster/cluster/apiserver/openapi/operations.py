@@ -1,6 +1,6 @@
 """The paths of a resource and their operations, independent of the version of OpenAPI.
 
-`paths_of` takes a resource and gives its paths. Rendering them as OpenAPI v2 or v3 is left to `documents`.
+`paths_of` takes a resource and returns its paths. `documents` renders them as OpenAPI v2 or v3.
 """
 
 import re
@@ -160,7 +160,7 @@ def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Op
 
 
 def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
-    """Yield the operations on one object, or on the view of an object that a subresource serves.
+    """Yield the operations on one object, or on a subresource of it.
 
     name: the kind of the object.
     suffix: the capitalized name of the subresource; "" for the object itself.
@@ -215,7 +215,7 @@ _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _spell_group_version(kind: Kind[Any]) -> str:
-    """Return the group version as the ids of its operations spell it.
+    """Return the group version as it appears in the IDs of its operations.
 
     Examples are `CoreV1`, `RbacAuthorizationV1` and `KueueXK8sIoV1beta2`.
     """

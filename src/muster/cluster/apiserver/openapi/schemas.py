@@ -1,7 +1,7 @@
 """The component schemas of a group version: its kinds, their lists, and the shared parts of requests and responses.
 
-The schemas of built-in kinds come from Muster's types, and those of custom kinds from their definitions. OpenAPI v2
-cannot express several types, alternatives and nulls. As in upstream, the v2 schemas omit them, so that clients check
+The schemas of built-in kinds come from Muster's types, and the schemas of custom kinds from their definitions. OpenAPI
+v2 cannot express several types, alternatives and nulls. As in upstream, the v2 schemas omit them, so that clients check
 too little rather than too much.
 """
 
@@ -39,7 +39,7 @@ _SHARED: dict[str, Schema] = {
 
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
-    """Return the components of the resources, their subresources and lists, and those that operations refer to."""
+    """Return the components of the resources, their subresources and lists, and all components that these refer to."""
     kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
@@ -108,7 +108,7 @@ def _custom_schema(resource: Resource) -> Schema:
 
 
 def _make_named_schema(schema: Schema) -> Schema:
-    """Return the schema in the form that clients expect.
+    """Return the schema with named types instead of inline ones, as clients expect.
 
     Quantities and IntOrStrings become references, so that clients can show a name for these types.
     """
@@ -163,7 +163,7 @@ _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert the schema of a custom kind to OpenAPI v2. A value that may have several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
-        return as_v2(schema)  # the metadata, whose schema is that of a built-in kind
+        return as_v2(schema)  # the metadata, which have a built-in schema
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
         result = {key: value for key, value in result.items() if key not in _SHAPE}

@@ -1,7 +1,7 @@
 """Encode the OpenAPI v2 document in protobuf, the only encoding in which kubectl reads v2.
 
 kubectl 1.28 requests the document before v3, and fails without it. Later releases request it only if v3 is missing.
-The messages and the numbers of their fields are those of gnostic's OpenAPIv2. The encoder covers the parts of OpenAPI
+The messages and the numbers of their fields follow gnostic's OpenAPIv2. The encoder covers the parts of OpenAPI
 that Muster's documents use.
 """
 
@@ -143,7 +143,7 @@ def _join_parts(*parts: bytes) -> bytes:
 
 
 def _encode_field(number: int, value: str | bytes | bool) -> bytes:
-    """Encode one field. As in protobuf 3, the result omits an empty text and a false, but not an empty message."""
+    """Return one field in protobuf. As in protobuf 3, omit an empty text and a false, but not an empty message."""
     if isinstance(value, bool):
         return _encode_varint(number << 3) + b"\x01" if value else b""
     if value == "":

@@ -139,7 +139,7 @@ def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tu
 
 
 def _merge_items(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
-    """Return the current items, with each item of the patch merged into the one of its key, or appended."""
+    """Return the current items, with each item of the patch merged into the item with its key, or appended."""
     items = list(current)
     positions: dict[Any, int] = {}
     for position, item in enumerate(items):
@@ -182,7 +182,7 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
 
 
 def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str) -> None:
-    """Require that the items of the patch, without its deletions, are a subsequence of the order.
+    """Check that the items of the patch, without its deletions, are a subsequence of the order.
 
     Raises:
         ApiError: 422, because they are not.
@@ -198,7 +198,7 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
 
 
 def _in_order(items: list[Any], order: list[Any], current: list[Any], key: str) -> list[Any]:
-    """Return the items sorted: those of `order` in its order, and the others in the order of `current`.
+    """Return the items sorted: items in `order` by that order, and the others in the order of `current`.
 
     The two groups interleave as they do in `current`. Equal scalars are merged to one.
     """
@@ -236,10 +236,10 @@ def _rank_items(items: Iterable[Any], key: str) -> dict[Any, int]:
 
 
 def _identify_item(item: Any, key: str) -> Any:
-    """Return what identifies an item of a list: the value of its merge key, or the scalar. `1` differs from `true`.
+    """Return the identity of a list's item: the value of its merge key, or the scalar. `1` differs from `true`.
 
     Raises:
-        ApiError: 422 if the item has no merge key, or if the identifying value is no scalar.
+        ApiError: 422 if the item has no merge key, or if the identity is no scalar.
     """
     value = item
     if key:
@@ -252,7 +252,7 @@ def _identify_item(item: Any, key: str) -> Any:
 
 
 def _are_objects(*lists: Sequence[Any]) -> bool:
-    """Return whether the items are objects.
+    """Return whether the items of these lists are objects.
 
     Raises:
         ApiError: 422 if some items are objects and some are not.
@@ -299,7 +299,7 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, A
 
 
 def _directive_field(key: str, directive: str) -> str:
-    """Return the FIELD of `DIRECTIVE/FIELD`, or "" for any other key.
+    """Return the FIELD of `DIRECTIVE/FIELD`; "" for any other key.
 
     Raises:
         ApiError: 400 for the directive without a field.

@@ -1,6 +1,6 @@
 """Answer `pods/exec`, `pods/attach` and `pods/portforward` with a tunnel between the client and the pod.
 
-The module reads the request's options and asks admission. The pod's node provides the pod's end of the tunnel. A pod
+The module parses the request's options and runs admission. The pod's node provides the pod's end of the tunnel. A pod
 without a node, or whose node is not connected, is refused.
 """
 
@@ -30,8 +30,8 @@ MAX_PORTS = 100
 class PodAccess:
     """The actions for exec, attach and port-forward.
 
-    find: reads the pod of a call; raises `ApiError` (404).
-    admit: asks admission about a call and its options as an object; raises `ApiError` if admission refuses.
+    find: returns the pod of a call; raises `ApiError` (404).
+    admit: runs admission for a call and its options as an object; raises `ApiError` if admission refuses.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Bind pods to nodes and evict them, which clients do by a POST to `pods/binding` and `pods/eviction`."""
+"""Bind pods to nodes and evict them, for POST requests to `pods/binding` and `pods/eviction`."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ class PodActions:
         return changed
 
     def _charge(self, pod: Document) -> tuple[Put, ...]:
-        """Mark a pod as evicted in place, and return the write that charges its budget. Raises `ApiError`.
+        """Mark a pod as evicted in place, and return the writes that charge its budget. Raises `ApiError`.
 
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
@@ -101,7 +101,7 @@ class PodActions:
 
 
 def _check_bindable(pod: Document, preconditions: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) unless the pod waits for a node and meets the preconditions of its binding."""
+    """Raise `ApiError` (409) if the pod has a node already, or does not meet the preconditions of its binding."""
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):

@@ -1,6 +1,6 @@
-"""Decide whether disruption budgets let a pod be evicted, and what the eviction takes from them. Pure.
+"""Decide whether disruption budgets allow the eviction of a pod, and how it changes them. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
+The rules follow k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from muster.cluster.apiserver.decode import Document
 ALLOWED = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 
-# The most evictions that the controller may not have seen yet; with more of them, the controller does not run.
+# The maximum number of evictions that the controller may not have seen yet; above it, the controller does not run.
 MAX_DISRUPTED = 2000
 # How long a client waits for the controller to process a budget.
 _LAG_SECONDS = 10
@@ -30,7 +30,10 @@ _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction s
 
 
 def needs_budget(pod: Pod) -> bool:
-    """Return whether ending the pod disrupts anything: not if it is pending, finished or already being deleted."""
+    """Return whether terminating the pod disrupts anything.
+
+    It does not if the pod is pending, finished or being deleted.
+    """
     return is_active(pod) and pod.status.phase != "Pending"
 
 
@@ -60,7 +63,7 @@ def charge_eviction(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datet
 
 
 def _allows_unhealthy(budget: PodDisruptionBudget) -> bool:
-    """Return whether a pod that is not ready may be evicted without taking from the budget."""
+    """Return whether a pod that is not ready may be evicted without charging the budget."""
     if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True
     return budget.status.current_healthy >= budget.status.desired_healthy > 0
@@ -125,7 +128,10 @@ def with_condition(
 
 
 def document_of(status: PodDisruptionBudgetStatus) -> Document:
-    """Return a disruption budget's status as it is stored: as upstream, with these numbers even where they are 0."""
+    """Return a disruption budget's status in its stored form.
+
+    As upstream, these numbers are included even if they are 0.
+    """
     numbers = {
         "disruptionsAllowed": status.disruptions_allowed,
         "currentHealthy": status.current_healthy,

@@ -1,7 +1,7 @@
-"""Answer `pods/log`, and `jobs/log` and `jobsets/log`, from the logs that a node keeps.
+"""Answer `pods/log`, and `jobs/log` and `jobsets/log`, from the logs on a node.
 
-The module reads from the query which container's log is requested, and how much of it. The server stores no logs: the
-pod's node provides them, as a `LogSource` in the server's `nodes`.
+The query selects the container and the part of its log. The server stores no logs: the pod's node provides them, as a
+`LogSource` in the server's `nodes`.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
-    """Answer `jobs/log` or `jobsets/log`, which are Muster's own.
+    """Answer `jobs/log` or `jobsets/log`, which are extensions of Muster.
 
-    The answer lists the job's deleted pods whose logs are kept. With the query `uid` it is the log of that pod.
+    The response lists the job's deleted pods whose logs are kept. With the query `uid` it is the log of that pod.
     Raises `ApiError`: 400, 404, 422.
     """
     kept_pods = {pod.uid: (pod, node) for node in nodes.values() for pod in node.list_kept_pods(job.header.uid)}
@@ -62,7 +62,11 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
 
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
-    """Return the log options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
+    """Return the log options in a query.
+
+    Raises `ApiError` (400, 422).
+    name, container: the pod's and its container's.
+    """
     since_seconds, since_time = parse_integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))
     tail_lines, limit_bytes = parse_integer(query, "tailLines"), parse_integer(query, "limitBytes")
     errors = []
@@ -93,7 +97,7 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
 
 
 def container_of(pod: Pod, requested_name: str) -> str:
-    """Return the container that a request names, or the pod's only one. Raises `ApiError` (400)."""
+    """Return the container that a request names, or the only container of the pod. Raises `ApiError` (400)."""
     name, spec = pod.metadata.name, pod.spec
     if requested_name:
         if requested_name not in _list_names(pod):
@@ -127,9 +131,9 @@ async def _yield_nothing() -> AsyncIterator[bytes]:
 
 
 async def await_first_piece(pieces: AsyncIterator[bytes]) -> "Pieces":
-    """Return the pieces after waiting for the first, for at most `FIRST_PIECE_SECONDS`.
+    """Return the pieces after waiting for the first one, for at most `FIRST_PIECE_SECONDS`.
 
-    Raises what the node raises instead of the first piece.
+    Raises the node's error if the node raises one instead of the first piece.
     """
     reading = Pieces(pieces)
     try:
@@ -143,7 +147,7 @@ async def await_first_piece(pieces: AsyncIterator[bytes]) -> "Pieces":
 
 
 class Pieces:
-    """An iterator of pieces that begins to read the first piece as soon as it is made."""
+    """An iterator of pieces that starts to read the first piece at its construction."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self.first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(pieces, None))
@@ -161,7 +165,7 @@ class Pieces:
         return piece
 
     async def aclose(self) -> None:
-        """Stop reading, and close the iterator that the pieces come from."""
+        """Stop reading, and close the underlying iterator."""
         if not self.first.done():
             self.first.cancel()
             await asyncio.wait({self.first})

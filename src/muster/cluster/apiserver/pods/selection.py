@@ -1,4 +1,4 @@
-"""Find the disruption budgets that select a pod, as of the newest write."""
+"""Find the disruption budgets that select a pod, in their newest state."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,9 @@
-"""Decode objects in Kubernetes' protobuf encoding: `decode` takes a body and gives a JSON document.
+"""Decode objects in Kubernetes' protobuf encoding: `decode` takes a body and returns a JSON document.
 
 Go clients since 1.32 write built-in kinds in protobuf by default, and do not fall back to JSON (`kubectl create
-configmap` for example). These clients read JSON, so no encoder is needed. `muster.api.published` has the type and
-number of each field. `opaque` decodes what the schemas leave open, such as JSON inside a message. Fields without a
-schema are ignored, like unknown fields of JSON.
+configmap` for example). These clients read JSON, so no encoder is needed. `muster.api.published` contains the type and
+number of each field. `opaque` decodes parts without a schema, such as JSON inside a message. Fields without a schema
+are ignored, like unknown fields of JSON.
 
 Go writes the zero of every field that is no pointer. The decoder omits such a zero unless the field is required. In an
 optional field it keeps the zero, because the client set it.
@@ -84,7 +84,7 @@ def _schema_of(component: str) -> Schema:
 def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
     """Return the fields of a message by number.
 
-    properties: the schemas of the fields, including those of inline messages.
+    properties: the schemas of the fields, including the fields of inline messages.
     """
     package, _, short_name = message.rpartition(".")
     fields: dict[int, _Field] = {}
@@ -100,9 +100,9 @@ def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
 
 
 def _make_field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
-    """Return a field, or None if the schema leaves its type open and it has no decoder of its own.
+    """Return a field; None if the schema leaves its type open and it has no decoder of its own.
 
-    own: the decoder of this field, if it needs a special one.
+    own: the special decoder of this field; None if it needs none.
     """
     if schema.get("type") == "array":
         item = own or _make_value_decoder(schema["items"])
@@ -115,7 +115,7 @@ def _make_field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: b
 
 
 def _make_value_decoder(schema: Schema) -> _Decode | None:
-    """Return the decoder of a value, or None if the schema leaves its type open."""
+    """Return the decoder of a value; None if the schema leaves its type open."""
     if "$ref" in schema or "allOf" in schema:
         reference = schema["$ref"] if "$ref" in schema else schema["allOf"][0]["$ref"]
         return _make_message_decoder(reference.rpartition("/")[2])

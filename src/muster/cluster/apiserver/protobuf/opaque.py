@@ -21,7 +21,7 @@ _Field: TypeAlias = tuple[str, _Decode, str]
 
 
 def raw_json(value: Value) -> Any:
-    """Decode a JSON value that the message has as text, or return None for an empty text.
+    """Return the JSON value that the message contains as text; None for an empty text.
 
     Raises:
         ProtobufError: the text is no JSON.

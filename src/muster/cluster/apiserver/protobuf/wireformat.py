@@ -1,7 +1,7 @@
 """Decode protobuf's wire format.
 
-`read_fields` takes the bytes of a message and gives its fields by number; the `as_...` functions read their values. The
-meaning of a field is left to `messages`. Malformed bytes of any kind raise `ProtobufError` and nothing else.
+`read_fields` takes the bytes of a message and returns its fields by number; the `as_...` functions read their values.
+`messages` knows the meaning of each field. Malformed bytes of any kind raise `ProtobufError` and nothing else.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ Value: TypeAlias = int | bytes
 
 
 class ProtobufError(ValueError):
-    """The error of bytes that are no protobuf message, or no message of a known kind."""
+    """Bytes that are no protobuf message, or no message of a known kind."""
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
@@ -59,12 +59,12 @@ def read_numbers(data: bytes) -> Iterator[int]:
 
 
 def to_signed(value: int) -> int:
-    """Convert an unsigned number of 64 bits to the signed number that its field means."""
+    """Return the signed number that an unsigned number of 64 bits encodes."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number of up to 64 bits, and the position after it. Raises `ProtobufError` if it does not end."""
+    """Return a number of up to 64 bits, and the position after it. Raises `ProtobufError` if it is incomplete."""
     value = shift = 0
     for place in range(position, min(position + 10, len(data))):
         byte = data[place]
@@ -110,7 +110,7 @@ def as_integer(value: Value) -> int:
 
 
 def as_time(value: Value, *, microseconds: bool = False) -> str | None:
-    """Return a point in time by RFC 3339, or None for an empty message, the zero of Go's times.
+    """Return a point in time by RFC 3339; None for an empty message, the zero of Go's times.
 
     microseconds: whether the text has a fraction even if the fraction is zero.
 

@@ -1,7 +1,7 @@
 """The served resources of CustomResourceDefinitions, and the fields that the server sets in them.
 
-The write of a definition also decides whether it is established. So its kind is served as soon as the client has the
-answer. The resources that a definition adds are made in `custom`.
+The write of a definition also decides whether it is established. So its kind is served as soon as the client gets the
+response. `custom` makes the resources that a definition adds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -67,7 +67,7 @@ def _with_schema(version: Document, path: str, unknown: list[str]) -> Document:
 
 
 def _reset_status(definition: Document) -> None:
-    """Set the status of a new definition: empty but for the version that objects will be stored in."""
+    """Set the status of a new definition: empty, except for the version in which objects will be stored."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     _note_storage(definition, definition)
 
@@ -92,7 +92,10 @@ def _storage_names(definition: Document) -> Iterator[str]:
 
 
 def _begin_deletion(definition: Document, now: str) -> None:
-    """Set the finalizer and the condition that keep a definition until the last object of its kind is deleted."""
+    """Set the finalizer and the condition of a definition that is being deleted.
+
+    They keep the definition until the last object of its kind is deleted.
+    """
     finalizers = meta_of(definition).setdefault("finalizers", [])
     if CLEANUP_FINALIZER not in finalizers:
         finalizers.append(CLEANUP_FINALIZER)
@@ -147,7 +150,7 @@ _V1BETA1 = Kind(
 
 
 def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
-    """Return the checker of v1beta1 definitions: it checks their v1 form, and removes no unknown field yet."""
+    """Return the checker of v1beta1 definitions. It checks their v1 form, and does not remove unknown fields yet."""
     check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
@@ -163,7 +166,7 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
 
 
 def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
-    """Return those errors of a v1 definition that are also errors in v1beta1.
+    """Return the errors of a v1 definition that are also errors in v1beta1.
 
     v1beta1 may preserve unknown fields and needs no approval.
     """
@@ -212,14 +215,14 @@ class _Named(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-# A definition may be big. Other definitions need its accepted names alone.
+# A definition may be big. Other definitions need only its accepted names.
 _named = msgspec.json.Decoder(_Named)
 
 APIEXTENSIONS: tuple[Resource, ...] = (CUSTOM_RESOURCE_DEFINITIONS, CUSTOM_RESOURCE_DEFINITIONS_V1BETA1)
 
 
 class NameSettlement:
-    """The last admission plugin before the write of a definition, which decides the names that it gets."""
+    """The last admission plugin before the write of a definition. It decides about the definition's names."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

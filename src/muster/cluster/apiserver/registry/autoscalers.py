@@ -1,6 +1,6 @@
 """The `autoscaling/v1` view of HorizontalPodAutoscalers, which are stored as v2. Pure.
 
-v1 shows the CPU target alone. Fields without a v1 form (other metrics, behavior, conditions) keep their stored values
+v1 shows only the CPU target. Fields without a v1 form (other metrics, behavior, conditions) keep their stored values
 when a client writes through v1.
 """
 
@@ -38,8 +38,8 @@ def convert_to_v1(stored: Document) -> Document:
 def convert_from_v1(stored: Document, written: Document) -> Document:
     """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote the object in v1.
 
-    stored: the object before the write, in v2, whose status and whose fields without a v1 form stay.
-    written: what the client wrote, in v1.
+    stored: the object before the write, in v2. Its status and its fields without a v1 form stay.
+    written: the client's object, in v1.
     """
     return views.take_main(stored, _convert_autoscaler(stored, written))
 
@@ -47,7 +47,8 @@ def convert_from_v1(stored: Document, written: Document) -> Document:
 def take_status(stored: Document, written: Document) -> Document:
     """Return the HorizontalPodAutoscaler to store, in v2, after a client wrote its `status` subresource in v1.
 
-    stored: the object before the write, in v2. written: what the client wrote, in v1.
+    stored: the object before the write, in v2.
+    written: the client's object, in v1.
     """
     return views.take_status(stored, _convert_autoscaler(stored, written))
 
@@ -83,7 +84,7 @@ def _find_cpu_percent(metrics: Any, member: str) -> int | None:
 
 
 def _get_percent(metric: Document, member: str) -> int | None:
-    """Return the CPU utilization of a metric, or None for a metric of another kind."""
+    """Return the CPU utilization of a metric; None for a metric of another kind."""
     resource = metric.get("resource", {})
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

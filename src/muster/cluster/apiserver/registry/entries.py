@@ -22,7 +22,7 @@ Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
 
 
 def map_to_same_names(*names: str) -> dict[str, str]:
-    """Return a map of each name to itself, for fields of a selector that headers have under the same name."""
+    """Return a map of each name to itself, for selector fields that have the same name in headers."""
     return {name: name for name in names}
 
 
@@ -37,7 +37,7 @@ def make_resource(
     categories: tuple[str, ...] = (),
     verbs: tuple[str, ...] = VERBS,
 ) -> Resource:
-    """Return a resource whose objects are stored as clients see them. `take` is that of its view."""
+    """Return a resource whose objects are stored in the clients' form. take: see `View.take`."""
     default = DEFAULTS.get(kind.resource, rules.default)
     return Resource(
         kind=kind,
@@ -55,7 +55,7 @@ def make_resource(
 def make_status_subresource(
     kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
 ) -> Subresource:
-    """Return the subresource `status`, whose writes change the status alone."""
+    """Return the subresource `status`, whose writes change only the status."""
     view = View(kind, take=take, validate_update=validate)
     return Subresource("status", kind, VIEW_VERBS, view)
 
@@ -67,7 +67,7 @@ def make_custom_resource(
     *short_names: str,
     prepare_create: Callable[[Document], None] = preparation.reset_status,
 ) -> Resource:
-    """Return a resource that behaves as a CRD with a status subresource, because its kind is a CRD upstream."""
+    """Return a resource with a status subresource that behaves like a custom one, because upstream it has a CRD."""
     view = View(
         kind,
         take=views.take_status,

@@ -3,8 +3,8 @@
 Upstream they are CRDs with webhooks, and they behave so here:
 
 - A structural schema checks the form of a body.
-- A write of the status changes the status alone.
-- A finalizer holds a ClusterQueue or ResourceFlavor until its controller removes the finalizer.
+- A write of the status changes only the status.
+- A finalizer keeps a ClusterQueue or ResourceFlavor until its controller removes the finalizer.
 """
 
 from collections.abc import Callable
@@ -51,12 +51,12 @@ def _make_resources(
     fields: FieldLabels = _NO_FIELDS,
     deprecated: bool = True,
 ) -> tuple[Resource, Resource]:
-    """Return the resources of a kind in both versions, the stored one first.
+    """Return the resources of a kind in both versions, the stored version first.
 
     short_names: the short names for kubectl.
     has_status: whether the status is a subresource.
     fields: the fields of selectors in the stored version.
-    deprecated: whether answers in the old version warn that it is deprecated.
+    deprecated: whether responses in the old version warn that it is deprecated.
     """
     validation = VALIDATIONS[kind.resource]
     rules = Rules(
@@ -107,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, written: Docum
 
 
 def _prepare_held(document: Document) -> None:
-    """Prepare a new object with the finalizer that its controller removes once nothing uses the object."""
+    """Prepare a new object with the finalizer that its controller removes when nothing uses the object."""
     preparation.reset_status(document)
     hold_while_used(document)
 
@@ -128,7 +128,10 @@ KUEUE: tuple[Resource, ...] = (
 
 
 def _make_visibility_resources(version: str) -> tuple[Resource, ...]:
-    """Return the resources of Kueue's visibility group in one version: they show pending workloads, stored nowhere."""
+    """Return the resources of Kueue's visibility group in one version.
+
+    They show pending workloads, and are not stored.
+    """
     pending = Subresource("pendingworkloads", kind_of_summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
         (cluster_queues(version), CLUSTER_QUEUE),

@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions of the built-in kinds: clients list them as any other, and their specs never change.
+"""CustomResourceDefinitions of the built-in kinds. Clients list them like any other, and their specs never change.
 
-A client that writes such a definition (the manifests of Kueue or JobSet) sets its metadata. The server keeps its own
-spec and answers with a warning. So the same manifests apply here and on a real cluster.
+A client that writes such a definition (the manifests of Kueue or JobSet) sets only its metadata. The server keeps its
+own spec and answers with a warning. So the same manifests apply here and on a real cluster.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 class Definitions(Mapping[str, Document]):
     """The CustomResourceDefinitions that the server provides itself, by name.
 
-    Each is decoded when it is read, as all of them take some MB.
+    Each is decoded when it is read, because all of them together take some MB.
     """
 
     def __init__(self, encoded: Mapping[str, bytes]) -> None:
@@ -41,9 +41,9 @@ class Definitions(Mapping[str, Document]):
 
 
 def as_stored(definitions: Iterable[Document]) -> Definitions:
-    """Return the definitions in their stored form, by name; they get all defaults.
+    """Return the definitions in their stored form, by name, with all defaults.
 
-    The definitions have only fields that the API knows: a test decodes them, which takes longer than to make them.
+    The definitions have only fields that the API knows. A test checks that, because it takes longer than making them.
     """
     encoded = {}
     for definition in definitions:
@@ -97,13 +97,13 @@ def _pin(document: Document, own: Definitions) -> None:
 class _Applied(msgspec.Struct, frozen=True):
     """The `applied` of a view of definitions: it returns the stored form of an apply configuration.
 
-    The server's own spec replaces that of the configuration, so that no manager conflicts.
+    It replaces the configuration's spec by the server's own, so that no manager conflicts.
     """
 
     view: View
     own: Definitions
 
-    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (the signature is that of `View.applied`)
+    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.applied` has this signature)
         taken: dict[str, Any] = {
             **self.view.take({"metadata": {}}, config),
             "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,

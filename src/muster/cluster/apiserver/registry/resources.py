@@ -1,7 +1,7 @@
-"""The types of the registry: a `Resource` describes what the server serves, as data, and a `Registry` finds it.
+"""The types of the registry: a `Resource` describes as data what the server serves, and a `Registry` finds it.
 
 A lookup takes the group, version and plural of a path. Two resources may share their stored objects: core Events and
-`events.k8s.io` Events are one set of objects with two views. The tables of built-in resources are in `builtin`.
+`events.k8s.io` Events are two views of the same objects. The tables of built-in resources are in `builtin`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from muster.cluster.store import Entry
 
 # In the alphabetical order of discovery documents.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view of its object
+VIEW_VERBS = ("get", "patch", "update")  # the verbs of a subresource that is a view of its object
 
 
 def _keep(stored: Document, written: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
@@ -48,14 +48,14 @@ class View(Struct, frozen=True, eq=False, dict=True):
     kind: the kind of the shown objects.
     show: returns the shown object for a stored one; None if both are the same.
     take: returns the object to store for the stored object and a written one; changes neither. A new object is stored
-        as it was written, unless the view has a `show`: then `take` makes the stored object from {}.
+    as it was written, unless the view has a `show`: then `take` makes the stored object from {}.
     validate_create: returns the errors in a new object.
     validate_update: returns the errors in a change, from the new object and the old one.
-    validates_shown: whether these two get objects as the view shows them, or as they are stored; typed in both cases.
+    validates_shown: whether validation gets objects in their shown form or in their stored form; typed in both cases.
     compile: makes the checker of bodies against the schema of the kind.
-    printer: the columns of tables, where they are not those of the kind.
+    printer: the columns of tables, if they differ from the kind's.
     applied: returns the stored form of a configuration (server-side apply), from the stored object and the
-        configuration; None if `take` does that.
+    configuration; None if `take` does that.
     """
 
     kind: Kind[Any]
@@ -80,7 +80,7 @@ class View(Struct, frozen=True, eq=False, dict=True):
 
 
 class Subresource(Struct, frozen=True, eq=False, dict=True):
-    """A subresource: a view of its object, or an action, which the pipeline knows by its name (`view` is None)."""
+    """A subresource: a view of its object, or an action of the pipeline with this name (`view` is then None)."""
 
     name: str
     kind: Kind[Any]
@@ -94,7 +94,7 @@ class Subresource(Struct, frozen=True, eq=False, dict=True):
 
 
 class Rules(Struct, frozen=True, eq=False):
-    """The rules of one kind, beyond those that hold for all objects.
+    """The rules of one kind, beyond the rules for all objects.
 
     default: sets the defaults of an object, in place.
     prepare_create: sets the server's own fields of a new object, in place; its metadata is complete.
@@ -104,9 +104,10 @@ class Rules(Struct, frozen=True, eq=False):
     create_on_update: whether a PUT of a missing object creates it.
     unconditional_update: whether a PUT may leave out the resource version.
     graceful: whether a deletion sets a deadline and leaves the removal to the object's node (pods).
-    propagation: the policy for dependents if a deletion request names none; None: deletions ignore dependents.
-    returns_deleted: whether the answer to a deletion is the object, not a Status.
-    warning: the warning with the answer to a creation, about what this cluster does not do with the object.
+    propagation: the policy for dependents if a deletion request names none; None means that deletions ignore
+    dependents.
+    returns_deleted: whether the response to a deletion is the object and not a Status.
+    warning: the warning in the response to a creation, about effects of the object that this cluster lacks.
     """
 
     default: Callable[[Document], None] = _change_nothing
@@ -125,11 +126,11 @@ class Rules(Struct, frozen=True, eq=False):
 class Storage(Protocol):
     """The conversion between a custom resource's objects and their stored form, of another version or older schema.
 
-    A conversion may call a webhook, and other writers may write meanwhile.
+    A conversion may call a webhook, and other clients may write meanwhile.
     """
 
     async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries in the resource's own form; an entry that has this form is returned itself."""
+        """Return the entries in the resource's own form. An entry that has this form is returned itself."""
         ...
 
     async def convert_to_stored(self, document: Document) -> Document:
@@ -145,11 +146,11 @@ class Resource(Struct, frozen=True, eq=False, dict=True):
     """A served resource in one version.
 
     kind: the kind of the objects that the resource shows.
-    stored: the kind of the stored objects; another one only for a second version or group of the same objects.
-    deprecation: the warning with every answer, or "".
+    stored: the kind of the stored objects; it differs only for a second version or group of the same objects.
+    deprecation: the warning in every response; "" for none.
     schema: the schema of the stored objects, for kinds without a type.
-    storage: the conversion to and from the stored form; None where objects need none. Only custom resources have one.
-    singular_name, list_kind: names that do not follow from the kind, or "".
+    storage: the conversion to and from the stored form, for custom resources; None if objects need no conversion.
+    singular_name, list_kind: names that do not follow from the kind; "" for the usual names.
     """
 
     kind: Kind[Any]
@@ -169,12 +170,12 @@ class Resource(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def field_schema(self) -> FieldSchema:
-        """The schema for field management, which says which lists of stored objects are sets or maps."""
+        """The schema for field management. It defines which lists of stored objects are sets or maps."""
         return FieldSchema.of_kind(self.stored) if self.schema is None else FieldSchema.of(dict(self.schema))
 
     @property
     def written_version(self) -> str:
-        """The version of the documents that writes handle, in which fields are managed."""
+        """The API version of the documents in writes, for which managed fields are recorded."""
         return (self.stored if self.storage is None else self.kind).api_version
 
     @property
@@ -202,14 +203,14 @@ class Resource(Struct, frozen=True, eq=False, dict=True):
         return {subresource.name: subresource for subresource in self.subresources}
 
     def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource of a name, or None."""
+        """Return the subresource of this name; None if there is none."""
         return self._subresources.get(name)
 
 
 class Registry:
-    """All served resources: the built-in ones, and those that CustomResourceDefinitions add.
+    """All served resources: the built-in resources, and the resources that CustomResourceDefinitions add.
 
-    generation: counts the changes, so that caches over all resources know when they are stale.
+    generation: counts the changes, so that caches over all resources can detect that they are stale.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -223,22 +224,22 @@ class Registry:
         return iter(self._served.values())
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """Return the resource of a kind, or None if the kind is not served."""
+        """Return the resource of a kind; None if the kind is not served."""
         served = (resource for resource in self if resource.kind.kind == kind)
         return next((resource for resource in served if resource.kind.api_version == api_version), None)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """Return the resource that a path names, or None."""
+        """Return the resource that a path names; None if it is not served."""
         return self._served.get((group, version, plural))
 
     def is_builtin(self, group: str, plural: str) -> bool:
-        """Return whether some version of a resource is built in: no definition changes how that resource is served."""
+        """Return whether some version of a resource is built in, so that no definition changes how it is served."""
         return any((group, plural) == (of, name) for of, _, name in self._builtin)
 
     def set_custom(self, owner: str, resources: Sequence[Resource]) -> None:
-        """Serve these resources instead of those that the same owner (a definition) had before.
+        """Serve these resources instead of the previous resources of the same owner (a definition).
 
-        An empty sequence withdraws the owner's resources. Built-in resources stay as they are.
+        An empty sequence removes the owner's resources. Built-in resources stay as they are.
         """
         replaced = self._custom.get(owner, ())
         if not resources and owner not in self._custom:
@@ -254,7 +255,7 @@ class Registry:
             listener(replaced)
 
     def on_replaced(self, listener: Callable[[Collection[Resource]], None]) -> None:
-        """Call `listener` with the old resources whenever an owner's resources are replaced or withdrawn."""
+        """Call `listener` with the old resources whenever an owner's resources are replaced or removed."""
         self._listeners.append(listener)
 
 

@@ -32,7 +32,7 @@ from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.storedkinds import StoredKind, read_stored_kinds
 from muster.cluster.apiserver.tables import storedkinds as tables
 
-# The kinds with rules of their own. For all others, validation checks the metadata alone.
+# The kinds with rules of their own. For all other kinds, validation checks only the metadata.
 _RULED: dict[str, tuple[Kind[Any], Standard]] = {
     kind.resource: (kind, standard)
     for kind, standard in (
@@ -139,7 +139,7 @@ _SERVED |= {
     )
 }
 
-# Served only if the caller of `builtin` names their version.
+# Served only if the caller of `builtin` lists their version.
 ALPHA: tuple[Resource, ...] = tuple(each for each in _SERVED.values() if each.kind.version.startswith("v1alpha"))
 STORED_KINDS: tuple[Resource, ...] = (
     *(each for each in _SERVED.values() if each not in ALPHA),

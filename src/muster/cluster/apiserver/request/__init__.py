@@ -1,1 +1,1 @@
-"""Read a request: its path, query and body, and the form of its answer."""
+"""Parse a request: its path, query and body, and the format of its response."""

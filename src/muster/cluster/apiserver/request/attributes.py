@@ -1,7 +1,7 @@
 """Find the verb, the access and the resource of a request, as the request attributes of kube-apiserver. Pure.
 
-The module takes a request and its parsed `Target`. It gives the API verb, the `Access` for authorization to check, and
-the served `Resource`. It does not decide whether the user has the access.
+The module takes a request and its parsed `Target`. It returns the API verb, the `Access` for authorization to check,
+and the served `Resource`. It does not decide whether the user has the access.
 """
 
 from muster.api.status import method_not_allowed, path_not_found
@@ -45,13 +45,16 @@ def access_of(request: Request, user: User, target: Target | None, verb: str) ->
     name = target.name
     if verb in _SELECTING:
         name = _selected_name(request.query.get("fieldSelector", ""))
-    # A Namespace counts as an object in itself, so rights in a namespace cover its own object.
+    # A Namespace counts as being in itself, so rights in a namespace apply to its own object.
     namespace = target.namespace or (target.name if target.plural == "namespaces" else "")
     return Access(user, verb, target.group, resource, namespace, name)
 
 
 def _selected_name(fields: str) -> str:
-    """Return the only name that a field selector allows, or "": rights to that object suffice for such a list."""
+    """Return the only name that a field selector allows; "" if it allows several.
+
+    Rights to that object suffice for such a list.
+    """
     if "metadata.name" not in fields:
         return ""
     try:
@@ -63,7 +66,7 @@ def _selected_name(fields: str) -> str:
 def verb_of(request: Request, target: Target | None) -> str:
     """Return the API verb of a request on a resource, or the method in lower case for any other path.
 
-    Raises `ApiError` (405) for a method that no resource has.
+    Raises `ApiError` (405) for a method that no resource supports.
     """
     if target is None:
         return request.method.lower() if request.method in _METHODS else "other"

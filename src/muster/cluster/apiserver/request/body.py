@@ -1,8 +1,8 @@
 """The object in the body of a write: decoded, of the right kind, and checked against its schema.
 
-Unknown fields are always dropped, and the last value of a repeated field counts. The request's `fieldValidation` says
-what else happens to them: a refusal (Strict), a warning (Warn) or nothing (Ignore). Rules beyond the schema are left to
-validation.
+Unknown fields are always dropped, and the last value of a repeated field counts. The request's `fieldValidation`
+decides whether they also cause a refusal (Strict), a warning (Warn) or nothing (Ignore). Validation checks rules beyond
+the schema.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ _SHOWN_PATCH = 500  # characters of a patched object in a refusal
 def read_object(request: Request, view: View, options: WriteOptions, warnings: list[str]) -> Document:
     """Return the object in the body of a create or update, without the fields that its schema does not declare.
 
-    The request's field validation says what such fields cause: nothing, warnings (added to `warnings`), or a refusal.
-    Raises `ApiError` (400, 413, 415, 422).
+    By the request's field validation, such fields cause nothing, warnings (added to `warnings`), or a refusal. Raises
+    `ApiError` (400, 413, 415, 422).
     """
     kind = view.kind
     decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
@@ -59,7 +59,7 @@ def check_patched(
 ) -> Document:
     """Return the object that a patch has made, without unknown fields. Raises `ApiError` (400, 422).
 
-    faults: the unknown and repeated fields of the patch itself.
+    faults: messages about the unknown and repeated fields of the patch itself.
     stored: the object before the patch. Parts that the patched object shares with it are not checked again.
     """
     kind = view.kind
@@ -78,9 +78,9 @@ def check_patched(
 
 
 def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
-    """Return the sentences of strict decoding about a patch.
+    """Return the messages of strict decoding about a patch.
 
-    repeated: the sentences about repeated members, which are returned first.
+    repeated: the messages about repeated members, which are returned first.
     operations: whether the patch is a JSON patch, whose operations are searched for unknown members.
     """
     faults = list(repeated[:MAX_WARNINGS])
@@ -147,7 +147,7 @@ def _describe_unknown_fields(paths: tuple[str, ...]) -> list[str]:
 
 
 def _join_sentences(faults: Sequence[str]) -> str:
-    """Join the sentences to one. Those of the YAML parser, which name lines, come first as one block."""
+    """Return all messages as one. Messages of the YAML parser, which name lines, come first as one block."""
     lines = [f"  {fault}" for fault in faults if fault.startswith("line ")]
     others = [fault for fault in faults if not fault.startswith("line ")]
     return ", ".join(["\n".join(["yaml: unmarshal errors:", *lines]), *others] if lines else others)

@@ -16,7 +16,7 @@ _PLAIN = WriteOptions()
 class Call(Struct, frozen=True):
     """A request on a resource.
 
-    warnings: sentences for the `Warning` header of the answer; verbs and admission append to them.
+    warnings: sentences for the `Warning` header of the response; verbs and admission append to them.
     annotations: annotations of the request's audit event; admission adds to them.
     """
 
@@ -51,7 +51,7 @@ class Call(Struct, frozen=True):
         *,
         name: str = "",
     ) -> WriteAttempt:
-        """Return the write as admission sees it. `name` is given for a new object, whose name may be generated."""
+        """Return the write as input of admission. name: the name of a new object, which may be generated."""
         return WriteAttempt(
             self.resource,
             operation,

@@ -1,8 +1,8 @@
 """Paging of lists: continue tokens, and the state of a resource at the revision that a list shows.
 
 The token of a page names the revision of the list and the last object of the page. `Snapshots` keeps the state at that
-revision while there is room. After that it rebuilds the state from the store's retained changes. Once those are gone,
-the client gets 410 Expired, with a token that goes on at the newest revision instead.
+revision while it has room. After that it rebuilds the state from the store's retained changes. If these are no longer
+kept, the client gets 410 Expired, with a token that continues at the newest revision instead.
 """
 
 import base64
@@ -21,7 +21,7 @@ from muster.cluster.store import Compacted, Entry, Key, Snapshot, Store
 PINNED_SNAPSHOTS = 64
 PINNED_ENTRIES = 1_000_000  # in all pinned states together
 PINNED_FOR = timedelta(minutes=5)  # kube-apiserver compacts etcd after the same time
-NEWEST = -1  # the revision in a token that goes on with the newest state
+NEWEST = -1  # the revision in a token that continues with the newest state
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -35,7 +35,7 @@ class Token(Struct):
     """The content of a continue token, in upstream's form.
 
     v: version of the form.
-    rv: revision that the list shows.
+    rv: the revision that the list shows.
     start: key of the last object before this page, as <namespace>/<name>.
     """
 
@@ -45,7 +45,7 @@ class Token(Struct):
 
 
 def encode_token(revision: int, last: Key) -> str:
-    """Return the token of the page that begins after an object."""
+    """Return the token of the page after an object."""
     return _encode_token(revision, f"{last.namespace}/{last.name}")
 
 
@@ -72,7 +72,7 @@ def decode_token(text: str) -> Token:
 
 
 def invalid_token(why: str) -> ApiError:
-    """Return the error (400) for a continue token that cannot be read."""
+    """Return the error (400) for a continue token that cannot be decoded."""
     return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
@@ -85,7 +85,7 @@ class Snapshots:
         self._entries = 0  # in all pinned states together
 
     def pin(self, resource: str, namespace: str, snapshot: Snapshot, now: datetime) -> None:
-        """Keep a state for later pages, and drop the oldest states past the bounds."""
+        """Keep a state for later pages, and drop the oldest states above the limits."""
         key = (resource, namespace, snapshot.revision)
         if key not in self._pinned:
             self._entries += len(snapshot.entries)
@@ -101,14 +101,14 @@ class Snapshots:
         return len(self._pinned) > PINNED_SNAPSHOTS or self._entries > PINNED_ENTRIES or oldest_until < now
 
     def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
-        """Return the state at a revision, or None once it is lost. The revision must not be newer than the store's."""
+        """Return the state at a revision; None if it is lost. The revision must not be newer than the store's."""
         pinned = self._pinned.get((resource, namespace, revision))
         if pinned is not None and pinned[1] >= now:
             return pinned[0]
         return self._undo_changes_since(resource, namespace, revision)
 
     def _undo_changes_since(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
-        """Return the newest state with all changes since a revision undone, or None if some are not retained."""
+        """Return the newest state with all changes since a revision undone; None if some are not retained."""
         try:
             watch = self._store.watch(resource, revision, namespace)
         except Compacted:
@@ -126,13 +126,13 @@ class Snapshots:
 
 
 def make_expired_error(last: str) -> ApiError:
-    """Return the error (410) for a token whose revision is lost, with a token that goes on at the newest revision."""
+    """Return the error (410) for a token whose revision is lost, with a token that continues at the newest revision."""
     meta = ListMeta(continue_=_encode_token(NEWEST, last))
     return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
 
 
 def too_large_revision(revision: int, current: int) -> ApiError:
-    """Return the error (504) for a revision that the store has not reached."""
+    """Return the error (504) for a revision that is newer than the store's."""
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retry_after_seconds=1)
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
@@ -140,6 +140,9 @@ def too_large_revision(revision: int, current: int) -> ApiError:
 
 
 def find_index_after(entries: tuple[Entry, ...], start: str) -> int:
-    """Return the index of the first entry after the last object of a token."""
+    """Return the index of the first entry after the last object of a token.
+
+    start: that object, as <namespace>/<name>.
+    """
     namespace, _, name = start.partition("/")
     return bisect_right(entries, (namespace, name), key=lambda entry: (entry.key.namespace, entry.key.name))

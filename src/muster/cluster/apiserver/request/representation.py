@@ -1,8 +1,8 @@
-"""The form of an answer: `form_of` reads it from the `Accept` header, and a `Presentation` encodes objects in it.
+"""The format of a response: `form_of` reads it from the `Accept` header, and a `Presentation` encodes objects in it.
 
-The forms are the object itself, a row of a table, and the metadata alone. All are JSON, chosen by a header like
-`application/json;as=Table;v=v1;g=meta.k8s.io`. Clients that prefer protobuf accept JSON, too. The columns of tables are
-left to `tables`.
+The formats are the object itself, a row of a table, and only the metadata. All are JSON, chosen by a header like
+`application/json;as=Table;v=v1;g=meta.k8s.io`. Clients that prefer protobuf accept JSON, too. `tables` makes the
+columns of tables.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ _FORMS: dict[str | None, Form] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
-# A longer list is never whole in memory: twenty of them at once would need twenty times the size of the store.
+# A longer list is never whole in memory: twenty of them together would need twenty times the size of the store.
 LONG_BYTES = 16 << 20
-# A big answer is made in pieces of this many objects or bytes, so that other requests get a turn in between.
+# A big response is made in pieces of this many objects or bytes, so that other requests can run in between.
 _PIECE = 100
 _PIECE_BYTES = 1 << 20
 _TAIL = b"]}"
@@ -45,7 +45,10 @@ _decoder = msgspec.json.Decoder()
 
 @lru_cache(maxsize=256)
 def form_of(accept: str) -> Form:
-    """Return the form that an Accept header asks for. Raises `ApiError` (406) if the server has none of the types."""
+    """Return the format that an Accept header asks for.
+
+    Raises `ApiError` (406) if the server supports none of the types.
+    """
     for media_type, parameters in parse_accept(accept):
         form = _FORMS.get(parameters.get("as"))
         if media_type not in _JSON_RANGES or form is None:
@@ -61,7 +64,7 @@ class Presentation:
     def __init__(self, resource: Resource, view: View, form: Form, include: str, now: datetime) -> None:
         """Make an encoder. Raises `ApiError` (400) for an unknown `include`.
 
-        include: what each row of a table carries of its object (the query's `includeObject`).
+        include: which part of its object each row of a table contains (the query's `includeObject`).
         now: the time from which tables count ages.
         """
         if form == "table":
@@ -80,7 +83,7 @@ class Presentation:
         return later
 
     def one(self, body: bytes, *, columns: bool = True) -> bytes:
-        """Return one encoded object; a table has its column definitions if `columns`."""
+        """Return one encoded object. columns: whether a table contains its column definitions."""
         if self.plain:
             return body
         item = self._item(body)
@@ -90,7 +93,7 @@ class Presentation:
         return self._table(item, ListMeta(resource_version=version), columns=columns)
 
     async def list(self, entries: Sequence[Entry], meta: ListMeta) -> Listed:
-        """Return an encoded list. A long one comes in pieces, and each is made once the one before has been sent."""
+        """Return an encoded list. A long list comes in pieces, each made after the previous piece has been sent."""
         if sum(entry.size for entry in entries) > LONG_BYTES:
             return self._pieces(entries, meta)
         if self.plain:
@@ -98,7 +101,7 @@ class Presentation:
         return b"".join([piece async for piece in self._pieces(entries, meta)])
 
     def join_list(self, items: bytes, meta: ListMeta) -> bytes:
-        """Return a list of items that are encoded in this form and joined already."""
+        """Return a list of items that are already encoded in this format and joined."""
         return b"".join((self._head(meta), items, _TAIL))
 
     async def _pieces(self, entries: Sequence[Entry], meta: ListMeta) -> AsyncIterator[bytes]:
@@ -136,7 +139,7 @@ class Presentation:
         )
 
     def empty(self, meta: dict[str, Any]) -> bytes:
-        """Return an object with nothing but metadata, for a bookmark, in the kind that the form's objects have."""
+        """Return an object with only metadata, for a bookmark, of the same kind as the format's objects."""
         if self._form != "object":
             partial = _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             if self._form == "metadata":
@@ -158,7 +161,7 @@ class Presentation:
 def separate_bodies(entries: Sequence[Entry]) -> Sequence[bytes]:
     """Return the fragments of the bodies, with commas between the bodies.
 
-    A long list costs as much as its copies do, so that the caller joins the fragments once.
+    The copies of a long list are most of its cost. So the caller joins the fragments only once.
     """
     fragments: list[bytes] = []
     for entry in entries:

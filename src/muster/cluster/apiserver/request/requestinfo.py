@@ -1,7 +1,7 @@
 """The parts of a request's path and query: the target, and the options of a list, watch or write.
 
-Pure. The rules are those of k8s.io/apiserver (request info, query parameter codec). Whether a target is served is left
-to the registry: a path in the form of a resource's path names a target, even if no such resource exists.
+Pure. The rules follow k8s.io/apiserver (request info, query parameter codec). The registry decides whether a
+target is served: a path in the form of a resource's path names a target, even if no such resource exists.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from muster.api.status import FORBIDDEN, NOT_SUPPORTED, FieldError, bad_request,
 from muster.api.values import durations
 from muster.cluster.apiserver.fields import manager_errors
 
-# Below a namespace, these are subresources of the Namespace itself, not resources in it.
+# Below a namespace, these are subresources of the Namespace itself, and not resources in it.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -29,7 +29,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_path(path: str) -> Target | None:
-    """Return the target of a path, or None for a path of another form. Raises `ApiError` (404)."""
+    """Return the target of a path; None for a path of another form. Raises `ApiError` (404)."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -49,9 +49,9 @@ def parse_path(path: str) -> Target | None:
 
 
 def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """Return a deprecated watch path (`/api/v1/watch/pods`) as its replacement: a list with `watch` in the query.
+    """Return the replacement of a deprecated watch path (`/api/v1/watch/pods`): a list with `watch` in the query.
 
-    The watch path of one object gets a field selector for its name. Any other path is returned as it is.
+    The watch path of one object gets a field selector for its name. Any other path is returned unchanged.
     """
     if "/watch/" not in path:
         return path, query
@@ -67,12 +67,12 @@ def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]
     return listed, {**query, **selected, "watch": "true"}
 
 
-# Subresources of pods whose answers last as long as the client listens.
+# Subresources of pods whose responses last as long as the client listens.
 _STREAMS = ("log", "exec", "attach", "portforward", "proxy")
 
 
 def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
-    """Return whether the answer to a request has no end of its own, judged by method, path and query alone."""
+    """Return whether the response to a request has no end of its own, judged by method, path and query alone."""
     if method == "GET" and "watch" in query:
         return parse_boolean(query, "watch") or False
     return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
@@ -84,8 +84,8 @@ _DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
 class ListOptions(Struct, frozen=True):
     """The options of a list or watch; None for a parameter that the query leaves out.
 
-    send_initial_events: whether a watch begins with the present objects. The default is upstream's
-        (SetListOptionsDefaults): true for a watch from no version or from 0.
+    send_initial_events: whether a watch starts with the existing objects. The default is upstream's
+    (SetListOptionsDefaults): true for a watch from no version or from 0.
     """
 
     label_selector: str = ""
@@ -206,7 +206,7 @@ _PLAIN_WRITE = WriteOptions()
 
 
 def parse_integer(query: Mapping[str, str], name: str) -> int | None:
-    """Return a signed 64-bit integer from a query, or None. Raises `ApiError` (400)."""
+    """Return a signed 64-bit integer from a query; None if it is missing or empty. Raises `ApiError` (400)."""
     text = query.get(name)
     if text is None or text == "":
         return None
@@ -219,13 +219,13 @@ def parse_integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def parse_boolean(query: Mapping[str, str], name: str) -> bool | None:
-    """Return a boolean from a query, or None: every value but `false` and `0` is true, as upstream reads it."""
+    """Return a boolean from a query; None if it is missing. As upstream, all values but `false` and `0` are true."""
     text = query.get(name)
     return None if text is None else text.lower() not in ("false", "0")
 
 
 def parse_revision(text: str, resource: str) -> int:
-    """Return the resource version that a watch begins at; "" is 0. Raises `ApiError` (422)."""
+    """Return the resource version at which a watch starts; "" means 0. Raises `ApiError` (422)."""
     parsed = _parse_revision(text)
     if isinstance(parsed, FieldError):
         plural, _, group = resource.partition(".")
@@ -234,7 +234,7 @@ def parse_revision(text: str, resource: str) -> int:
 
 
 def revision_of_list(text: str) -> int:
-    """Return the resource version of a get or list; "" is 0. Raises `ApiError` (400), as upstream does."""
+    """Return the resource version of a get or list; "" means 0. Raises `ApiError` (400), as upstream does."""
     parsed = _parse_revision(text)
     if isinstance(parsed, FieldError):
         raise bad_request(f"invalid resource version: {parsed}")

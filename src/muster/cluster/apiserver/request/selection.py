@@ -27,9 +27,9 @@ _ANY = FieldMatcher()
 class FieldLabels(Struct, frozen=True):
     """The fields by which objects of a kind can be selected, besides name and namespace.
 
-    fields: maps each field of a selector to the header field that it means.
+    fields: the header field for each field of a selector.
     refusal: the message about any other field, with `{label}` in it.
-    read: returns the fields of a body, for kinds whose headers do not have them.
+    read: returns the fields of a body, for kinds whose headers do not contain them; None for other kinds.
     """
 
     fields: Mapping[str, str]
@@ -41,7 +41,10 @@ NO_FIELDS = FieldLabels({}, '"{label}" is not a known field selector: only "meta
 
 
 class Selection(Struct, frozen=True):
-    """The selectors of a list or watch. The fields for name and namespace are matched against keys."""
+    """The selectors of a list or watch. The fields for name and namespace are matched against keys.
+
+    read: returns the fields of a body, for kinds whose headers do not contain them.
+    """
 
     labels: LabelMatcher = EVERYTHING
     fields: FieldMatcher = _ANY
@@ -53,7 +56,7 @@ class Selection(Struct, frozen=True):
 
     @property
     def name(self) -> str | None:
-        """The only name that can match, or None if several can."""
+        """The only name that can match; None if several names can."""
         return self.fields.exact(_NAME)
 
     def matches(self, entry: Entry) -> bool:
@@ -74,9 +77,9 @@ class Selection(Struct, frozen=True):
         return [entry for entry in entries if self.matches(entry)]
 
     def change(self, change: Change) -> ChangeType | None:
-        """Return the type of a change for a client that sees only selected objects, or None if it sees no change.
+        """Return the type of a change for a client that sees only selected objects; None if it sees no change.
 
-        An object that becomes selected is ADDED to that client, and one that no longer is is DELETED.
+        To that client an object that becomes selected is ADDED, and an object that is no longer selected is DELETED.
         """
         before = change.previous is not None and self.matches(change.previous)
         after = change.type != "DELETED" and self.matches(change.entry)
@@ -89,7 +92,7 @@ EVERY = Selection()
 
 
 def parse_selection(label_selector: str, field_selector: str, labels: FieldLabels) -> Selection:
-    """Return the selection of a request. Raises `ApiError` (400) for a bad selector or an unknown field."""
+    """Return the selection of a request. Raises `ApiError` (400) for an invalid selector or an unknown field."""
     if not label_selector and not field_selector:
         return EVERY
     try:

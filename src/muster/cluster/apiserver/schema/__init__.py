@@ -1,12 +1,12 @@
 """Check decoded JSON against an OpenAPI v3 schema.
 
-Each `compile_...` function takes a schema and gives a closure. One walk of the closure through a document checks
+Each `compile_...` function takes a schema and returns a closure. One walk of the closure through a document checks
 types, removes unknown fields and stray nulls, and lists the unknown fields. For custom resources it also fills in
 defaults and checks values. There are two dialects and a mixture:
 
 - `compile_builtin` is for kinds that upstream decodes into Go structs. The first value of a wrong type raises
   `DecodeError` with the message of Go's decoder. Nulls count as absent, and so do empty lists and maps, which Go's
-  encoder omits. Values and defaults are left to the code of each kind.
+  encoder omits. The code of each kind checks values and sets defaults.
 - `compile_custom` is for the structural schemas of CRDs. Its checker reports all errors, as `FieldError`s. Because
   admission runs between pruning and validation, there are also two halves: `compile_form` prunes and fills in defaults,
   and `compile_judgement` validates.

@@ -29,11 +29,11 @@ _ZEROES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": F
 
 
 class DecodeError(ValueError):
-    """The error of a document that Go's decoder would refuse, with the decoder's message."""
+    """A document that Go's decoder would refuse. The message is Go's."""
 
 
 def compile_builtin(kind: Kind[Any]) -> Checker:
-    """Compile the checker of a built-in kind. The checker raises `DecodeError` at the first value of a wrong type."""
+    """Return the checker of a built-in kind, which raises `DecodeError` at the first value of a wrong type."""
     return checker_of(compile_check(inline_with_names(kind), _DIALECT, ValuePlace(), member=True).check)
 
 
@@ -123,7 +123,7 @@ def _make_integer_check(bits: int, mismatch: Check) -> Check:
 
 
 def _int_or_string(mismatch: Check) -> Check:
-    """Return the check of an IntOrString. This Go type decodes itself, so its messages name no field."""
+    """Return the check of an IntOrString. This Go type has its own decoder, whose messages name no field."""
 
     def of_number(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) in (int, float):

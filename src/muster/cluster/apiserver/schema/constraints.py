@@ -1,7 +1,7 @@
 """The constraints of a structural schema beyond types, such as `minimum` and `pattern`.
 
-`constraints_of` takes a schema and gives its checks, whose errors have the words of upstream's validator. Schemas in
-`allOf` and its like are left to `custom`.
+`constraints_of` takes a schema and returns its checks, whose errors have the words of upstream's validator. `custom`
+handles schemas in `allOf`, `anyOf`, `oneOf` and `not`.
 """
 
 import json
@@ -55,7 +55,7 @@ def invalid(path: Path, value: Any, rule: str) -> FieldError:
 
 
 def not_valid(path: Path, sentence: str) -> FieldError:
-    """Return an error without the name of a field, because upstream's message contains the path."""
+    """Return an error without a field name, because upstream's message contains the path."""
     return FieldError("<nil>", INVALID, "", sentence, place=render(path))
 
 
@@ -159,7 +159,7 @@ _KEYWORDS: dict[str, _Maker] = {
 
 
 def _make_unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> Constraint:
-    """Return the check that no two items have the same name, which reports only the first repetition of each name.
+    """Return the check that no two items have the same name. It reports only the first repetition of each name.
 
     name_of: returns the name of an item.
     show: returns the value of an item for the error.

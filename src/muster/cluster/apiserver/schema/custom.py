@@ -1,6 +1,6 @@
 """The dialect of custom resources: it prunes, fills in defaults, and reports all errors in upstream's words.
 
-The rules are those of `apiextensions.k8s.io/v1`:
+The rules follow `apiextensions.k8s.io/v1`:
 
 - Undeclared fields are pruned unless `x-kubernetes-preserve-unknown-fields` is set.
 - A null is pruned if the field is not nullable. The default replaces it if there is one.
@@ -47,19 +47,20 @@ _NAMES: dict[type, str] = {
 
 
 def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
-    """Compile the checker of a custom resource from the `openAPIV3Schema` of a version.
+    """Return the checker of a custom resource, compiled from the `openAPIV3Schema` of a version.
 
     fill: whether to fill in defaults. If not, required members with a default may be absent.
 
     Raises:
-        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
+        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
+        member.
     """
     dialect = _DIALECT if fill else _UNFILLED
     return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
 
 
 def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
-    """Compile the first half of `compile_custom`: the checker prunes and fills in defaults, and validates nothing.
+    """Return the first half of `compile_custom`: the checker prunes and fills in defaults, and validates nothing.
 
     prune: whether to remove the members that the schema does not declare.
     """
@@ -68,10 +69,11 @@ def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
 
 
 def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
-    """Compile the second half of `compile_custom`: a function that returns the errors of a pruned document.
+    """Return the second half of `compile_custom`: a function that returns the errors of a pruned document.
 
     Raises:
-        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
+        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
+        member.
     """
     check = compile_check(whole_object(schema), _JUDGEMENT, ValuePlace(), member=True).check
 
@@ -84,10 +86,11 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
 
 
 def compile_part(schema: Schema) -> Checker:
-    """Compile the checker of a value inside a custom resource, such as a default.
+    """Return the checker of a value inside a custom resource, such as a default.
 
     Raises:
-        PatternError: a `pattern` is invalid. That of a member is compiled with the first document that has the member.
+        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
+        member.
     """
     return checker_of(compile_check(_prepare_schema(schema), _DIALECT, ValuePlace(), member=False).check)
 
@@ -202,7 +205,7 @@ def _make_negation(schema: Schema) -> Constraint:
 
 
 def _make_judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldError]]]:
-    """Return the function that gives the errors of a value for each of the schemas."""
+    """Return a function that returns the errors of a value for each of the schemas."""
     checks = [_judge(schema) for schema in schemas]
 
     def judge(value: Any, path: Path) -> list[list[FieldError]]:
@@ -239,7 +242,7 @@ def _make_typed_check(types: tuple[type, ...], constraints: tuple[Constraint, ..
     return check
 
 
-# The number and the length of the valid texts that a check caches: reasons and times repeat often.
+# The number and the maximum length of the valid texts that a check caches: reasons and times repeat often.
 _REMEMBERED, _SHORT = 256, 64
 
 

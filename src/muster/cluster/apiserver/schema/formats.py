@@ -1,6 +1,6 @@
-"""The `format`s of OpenAPI strings that the API server checks: `FORMATS` has a predicate for each.
+"""The `format`s of OpenAPI strings that the API server checks: `FORMATS` contains a predicate for each.
 
-The list is that of k8s.io/kube-openapi/pkg/validation/strfmt, without the formats that no published CRD uses.
+The list follows k8s.io/kube-openapi/pkg/validation/strfmt, without the formats that no published CRD uses.
 """
 
 import base64

@@ -1,6 +1,6 @@
-"""Compile the members of an object's schema when a document first has them.
+"""Compile the schemas of an object's members when a document first contains them.
 
-A schema declares hundreds of members, of which most documents have a few: compiling all takes longer than a job.
+A schema declares hundreds of members, and most documents have only a few. Compiling all would take longer than a job.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,10 @@ Compiled = TypeVar("Compiled")
 
 
 class LazyMembers(dict[str, Compiled | None]):
-    """The compiled schemas of an object's members by name. rest: that of all undeclared members, if any."""
+    """The compiled schemas of an object's members, by name.
+
+    rest: the schema of all undeclared members; None if they are not allowed.
+    """
 
     def __init__(
         self, schemas: Mapping[str, Any], compile_member: Callable[[str], Compiled], rest: Compiled | None = None

@@ -1,6 +1,6 @@
 """The checkers of kinds that have Muster's types and are CRDs upstream, such as JobSets.
 
-A checker treats the metadata as those of a built-in kind, and everything else as a custom resource. If the status is a
+A checker treats the metadata like a built-in kind's, and everything else as a custom resource. If the status is a
 subresource, a write sets a part of the object, and the checker validates only that part:
 
 - a write of `status`: the status;
@@ -21,12 +21,12 @@ _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 
 def compile_whole(kind: Kind[Any]) -> Checker:
-    """Compile the checker of request bodies for a kind whose status is no subresource."""
+    """Return the checker of request bodies for a kind whose status is no subresource."""
     return _compile_checker(kind, make_structural_schema(kind))
 
 
 def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
-    """Compile the checker of request bodies for an object, or for its `status` subresource.
+    """Return the checker of request bodies for an object, or for its `status` subresource.
 
     The checker raises `DecodeError` for metadata of a wrong type, and returns all other errors.
     """

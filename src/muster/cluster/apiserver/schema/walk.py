@@ -1,9 +1,9 @@
 """Walk through objects and lists, for both dialects.
 
-`compile_check` takes a schema and a dialect, and gives a `Check`. A `Check` takes a value, its path and the findings so
-far. The check adds to the findings and returns the value to store: the same object if nothing changes, else a copy.
-Scalars, nulls, defaults and constraints are left to the dialect. Paths are linked tuples, because a step then costs
-almost nothing; only a finding renders its path.
+`compile_check` takes a schema and a dialect, and returns a `Check`. A `Check` takes a value, its path and the findings
+so far. It adds to the findings and returns the value to store: the same object if nothing changes, else a copy. The
+dialects handle scalars, nulls, defaults and constraints. Paths are linked tuples, because a step then costs almost
+nothing; only a finding renders its path.
 """
 
 import copy
@@ -26,7 +26,7 @@ MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hund
 class Findings:
     """The errors and undeclared fields that one check of a document finds.
 
-    sound: the parts, by `id`, that the check skips.
+    sound: the `id`s of the parts that the check skips.
     """
 
     __slots__ = ("errors", "sound", "unknown")
@@ -63,7 +63,7 @@ class Checker(Protocol):
     """A compiled schema, which checks whole documents."""
 
     def __call__(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
-        """Check a document; return the document to store, and what is wrong.
+        """Check a document; return the document to store, with the errors and unknown fields.
 
         sound: the parts that an earlier check accepted (`sound_parts`), so that this check skips them.
         """
@@ -90,7 +90,7 @@ class ValuePlace(NamedTuple):
 class Compiled(NamedTuple):
     """The compiled check of a value.
 
-    plain: the type whose values need no check.
+    plain: the type whose values need no check; None if all values need it.
     null: the replacement of a null: `ABSENT`, `REFUSED`, or a value.
     """
 
@@ -104,15 +104,15 @@ def _yield_no_constraints(_schema: Schema) -> tuple[()]:
 
 
 class SchemaDialect(Struct, frozen=True):
-    """The rules in which the kinds of schemas differ. Each one takes a schema.
+    """The rules in which the kinds of schemas differ. Each takes a schema.
 
     scalar: returns the type that needs no check, and the check of a value that is neither object nor list.
     mismatch: returns the check that handles a value of a wrong type.
     member_null: returns the replacement of a null that is a named member of an object.
     element_null: returns the replacement of a null in a list or in a map.
-    keeps_unknown: says whether an object keeps undeclared members.
-    omits_empty: says whether a named member is removed if it is an empty list or map.
-    default: returns the maker of the value for an absent member, or None if the member stays absent.
+    keeps_unknown: returns whether an object keeps undeclared members.
+    omits_empty: returns whether a named member is removed if it is an empty list or map.
+    default: returns a function that makes the value for an absent member, or None if the member stays absent.
     required: returns the names of the required members.
     constraints: returns the checks of an object or list beyond the checks of its contents.
     """
@@ -129,9 +129,9 @@ class SchemaDialect(Struct, frozen=True):
 
 
 def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, member: bool) -> Compiled:
-    """Compile the check of a value.
+    """Return the compiled check of a value.
 
-    member: whether the value is a named member of an object, rather than an element of a list or map.
+    member: whether the value is a named member of an object, and not an element of a list or map.
     """
     null = dialect.member_null(schema) if member else dialect.element_null(schema)
     omits_empty = member and dialect.omits_empty(schema)
@@ -146,7 +146,7 @@ def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, 
 
 
 def checker_of(check: Check) -> Checker:
-    """Wrap a check of values as a checker of whole documents."""
+    """Return a checker of whole documents that uses a check of values."""
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
         findings = Findings(sound)
@@ -159,8 +159,8 @@ def checker_of(check: Check) -> Checker:
 def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
     """Return the `id`s of the objects and lists at the top of a stored document, of its metadata and of its status.
 
-    A changed document that shares such a part needs no new check of it. The caller must keep the stored document alive
-    while it uses the result.
+    If a changed document shares such a part, the part needs no new check. The caller must keep the stored document
+    alive while it uses the result.
     """
     status = document.get("status")
     members = status.values() if type(status) is dict else ()
@@ -169,7 +169,7 @@ def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
 
 
 def type_of(schema: Schema) -> str:
-    """Return the type of a schema. Schemas inside `anyOf` and its like omit it, so their keywords tell the type."""
+    """Return the type of a schema. If the schema omits it, as inside `anyOf`, the keywords determine it."""
     if "type" in schema:
         return str(schema["type"])
     if "properties" in schema or "additionalProperties" in schema or "required" in schema:
@@ -178,7 +178,7 @@ def type_of(schema: Schema) -> str:
 
 
 def render(path: Path) -> str:
-    """Return the path as messages spell it: `spec.containers[0].name`."""
+    """Return the path in the spelling of messages: `spec.containers[0].name`."""
     parts: list[str] = []
     while path is not None:
         path, step = path

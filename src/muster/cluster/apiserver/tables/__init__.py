@@ -1,8 +1,8 @@
-"""The rows of `Table` answers: the server makes the columns and cells of `kubectl get`, as upstream prints them. Pure.
+"""The rows of `Table` responses: the server makes the columns and cells of `kubectl get`, as upstream prints them.
 
-A kind's `Printer` is data: its columns, and a function that takes a decoded object and the time, and returns the cells.
-A kind without a printer gets name and creation time. Objects come in as bytes, and a row includes its object's bytes
-unchanged.
+Pure. A kind's `Printer` is data: its columns, and a function that takes a decoded object and the time, and returns the
+cells. A kind without a printer gets name and creation time. The input are encoded objects, and a row contains its
+object's bytes unchanged.
 """
 
 from muster.cluster.apiserver.tables.printers import printer_of

@@ -36,7 +36,7 @@ def _make_integer_column(name: str, description: str, priority: int = 0) -> Colu
 
 
 def _get_status(conditions: tuple[Condition, ...], type_: str) -> str | None:
-    """Return the status of the condition of a type, or None (an empty cell) without one."""
+    """Return the status of the condition of this type; None (an empty cell) without one."""
     return next((condition.status for condition in conditions if condition.type == type_), None)
 
 

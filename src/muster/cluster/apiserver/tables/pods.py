@@ -1,12 +1,12 @@
 """The columns and cells of pods. Pure.
 
-The column Status has one word. It is the phase, unless one of these gives another word; a later one overrules those
+The column Status has one word. It is the phase, unless one of these gives another word; a later one overrules the ones
 before it:
 
 1. the reason in the status,
 2. scheduling gates,
 3. the first init container that has not completed,
-4. the containers, from the last to the first, once the pod is initialized,
+4. the containers, from the last to the first, after the pod has been initialized,
 5. a deletion.
 """
 
@@ -37,8 +37,8 @@ _COMPLETED = {
 class _Containers(Struct, frozen=True):
     """The sums over a group of containers.
 
-    word: the word for the column Status that the containers give, or "".
-    restarted: when one of the containers last restarted.
+    word: the word for the column Status from these containers; "" for none.
+    restarted: when one of the containers last restarted; None if none did.
     """
 
     word: str = ""
@@ -96,9 +96,10 @@ def _find_status_word(pod: Pod, seen: str) -> str:
 
 
 def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
-    """Return the sums over the init containers up to the first incomplete one, and those over their sidecars alone.
+    """Return the sums over the init containers up to the first incomplete one, and the sums over their sidecars alone.
 
-    The incomplete init container gives the word of the first sums.
+    The first sums have the word for the column Status, which the incomplete init container determines.
+    sidecars: the names of the sidecars.
     """
     everything, started = _Containers(), _Containers()
     for index, container in enumerate(pod.status.init_container_statuses):

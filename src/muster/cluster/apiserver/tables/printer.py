@@ -1,6 +1,6 @@
 """The types `Printer` and `Column`, and the words, ages and cells that many kinds share. Pure.
 
-Words and rules are those of upstream's printers (k8s.io/kubernetes, pkg/printers/internalversion) and of
+Words and rules follow upstream's printers (k8s.io/kubernetes, pkg/printers/internalversion) and
 k8s.io/apimachinery/pkg/util/duration.
 """
 
@@ -22,7 +22,7 @@ Cells = list[str | int | bool | None]
 
 
 class Column(Struct):
-    """A column of a table. A column with a priority above 0 is shown in the wide form alone."""
+    """A column of a table. A column with a priority above 0 is shown only in the wide form."""
 
     name: str
     type: str = "string"
@@ -42,8 +42,8 @@ class Printer(msgspec.Struct, frozen=True):
     """The columns of a kind's tables, with the function that makes the cells of a row.
 
     cells: returns one value for each column, from an object and the time.
-    completed: returns the condition of an object that has ended, or None.
-    reads: the type that objects are decoded to, where it is not the kind's.
+    completed: returns the condition of a finished object; None for others.
+    reads: the type to which objects are decoded; None for the kind's type.
     """
 
     columns: tuple[Column, ...]
@@ -67,14 +67,14 @@ def make_text_column(name: str, description: str) -> Column:
 
 
 def format_age(since: datetime | None, now: datetime) -> str:
-    """Return the time since a moment in readable form, or `<unknown>` without one."""
+    """Return the time since a moment in readable form; `<unknown>` without a moment."""
     return human_duration(now - since) if since else UNKNOWN
 
 
 def human_duration(duration: timedelta) -> str:
     """Return a duration in one or two units: `45s`, `2m30s`, `3h`, `2d4h`, `1y30d`.
 
-    A duration down to -1 s counts as 0, because clocks differ. A smaller one is `<invalid>`.
+    A duration down to -1 s counts as 0, because clocks differ. A smaller duration is `<invalid>`.
     """
     seconds = int(duration.total_seconds())
     if seconds < -1:
@@ -106,12 +106,12 @@ def container_cells(containers: Iterable[Container]) -> tuple[str, str]:
 
 
 def labels_cell(labels: Mapping[str, str]) -> str:
-    """Return labels as `a=b,c=d`, or `<none>`."""
+    """Return labels as `a=b,c=d`; `<none>` without labels."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
 def selector_cell(selector: LabelSelector | None) -> str:
-    """Return a label selector in its text form, or `<none>`."""
+    """Return a label selector in its text form; `<none>` without a selector."""
     if selector is None:
         return NONE
     try:

@@ -47,7 +47,7 @@ def require_include(include: str) -> None:
 
 
 def encode_columns(kind: Kind[Any], printer: Printer | None = None) -> bytes:
-    """Return the `columnDefinitions` of a kind's tables. `printer` is the view's own, if it has one."""
+    """Return the `columnDefinitions` of a kind's tables. printer: the printer of the view; None for the kind's."""
     return _encode_columns(printer or printer_of(kind))
 
 
@@ -67,7 +67,10 @@ def _encode_columns(printer: Printer) -> bytes:
 
 
 def encode_row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
-    """Return the row of an object. `include` is the part that goes with it: None, Metadata (also for "") or Object."""
+    """Return the row of an object.
+
+    include: the part of the object in the row: None, Metadata (also for "") or Object.
+    """
     printer = printer or printer_of(kind)
     obj = kind.decode(body) if printer.reads is None else kind.seen_as(printer.reads).decode(body)
     done = printer.completed(obj)
@@ -80,7 +83,7 @@ def encode_row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", p
 
 
 def make_partial(body: bytes) -> bytes:
-    """Return the metadata of an object as a PartialObjectMetadata."""
+    """Return a PartialObjectMetadata with the metadata of an object."""
     metadata = bytes(_head.decode(body).metadata)
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % metadata
 

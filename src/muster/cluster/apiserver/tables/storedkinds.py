@@ -1,7 +1,7 @@
 """The printers of stored-only kinds, and of other kinds whose columns are plain data.
 
-`storedkinds.json` has the columns of each kind. A printer reads objects as plain JSON. A cell shows the value at a path
-in one of a few ways, or the result of a function of this module.
+`storedkinds.json` contains the columns of each kind. A printer reads objects as plain JSON. A cell shows the value at a
+path in one of a few ways, or the result of a function of this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def printer_of(resource: str) -> Printer | None:
-    """Return the printer of a resource (`deployments.apps`), or None if `storedkinds.json` has no columns for it."""
+    """Return the printer of a resource (`deployments.apps`); None if `storedkinds.json` has no columns for it."""
     stored = read_stored_kinds().get(resource)
     return _make_printer(stored.columns) if stored is not None and stored.columns else None
 
@@ -85,7 +85,10 @@ def _compile_cell(data: StoredColumn) -> _Cell:
 
 
 def _join(values: Iterable[Any], most: int | None = _SHOWN) -> str:
-    """Join values with commas. Of more than `most`, show the first ones and the number of the rest."""
+    """Return the values joined by commas.
+
+    Above `most`, show the first values and how many are left out; None shows all.
+    """
     texts = [str(value) for value in values if value != ""]
     more = 0 if most is None else len(texts) - most
     return f"{','.join(texts[:most])} + {more} more..." if more > 0 else ",".join(texts)
@@ -127,7 +130,7 @@ def _resource_of(kind: str, api_version: str) -> str:
 
 
 def _show_targets(autoscaler: Document) -> str:
-    """Show the current and the target value of the first few metrics, as `cpu: 20%/80%`."""
+    """Return the current and the target value of the first few metrics, as `cpu: 20%/80%`."""
     metrics = autoscaler.get("spec", {}).get("metrics") or ()
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     if not metrics:

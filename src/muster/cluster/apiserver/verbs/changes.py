@@ -1,6 +1,6 @@
 """Decide which object a write stores, from the body of the request, the stored object and the view.
 
-The functions are pure: the writer calls them with the newest stored object, again if another writer came first.
+The functions are pure. The writer calls them with the newest stored object, and again if another writer came first.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ _SPEC: fields.FieldSet = {"f:spec": {}}
 
 
 def read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:
-    """Return the patch in the body, and the faults that strict decoding finds. Raises `ApiError` (400, 413, 415)."""
+    """Return the patch in the body, and the faults found by strict decoding. Raises `ApiError` (400, 413, 415)."""
     type_ = media_type(call.request.content_type)
     patches = _PATCHES if call.resource.storage is None else _CUSTOM_PATCHES
     if type_ not in patches:
@@ -51,7 +51,7 @@ def apply_patch(call: Call, document: Document, change: Any) -> Document:
 
 
 def read_configuration(call: Call) -> tuple[Document, list[str]]:
-    """Return the configuration in the body of an apply (JSON or YAML), and the faults that strict decoding finds.
+    """Return the configuration in the body of an apply (JSON or YAML), and the faults found by strict decoding.
 
     Raises `ApiError` (400, 413).
     """
@@ -105,14 +105,17 @@ def replacement_to_store(call: Call, old: Document, written: Document) -> Docume
 
 
 def object_to_store(stored: Document, written: Document, view: View, *, new: bool = False) -> Document:
-    """Return the object to store for an object that a client wrote in the form of the view."""
+    """Return the object to store for an object that a client wrote in the form of the view.
+
+    new: whether the object does not exist yet.
+    """
     return written if new and view.show is None else view.take(stored, written)
 
 
 def complete_again(call: Call, document: Document, old: Document, meta: Document) -> None:
     """Check and complete a document, in place, after a webhook has changed it.
 
-    The document must keep to the schema and to its identity (`meta`), as the document of any writer must.
+    The document must conform to the schema and keep its identity (`meta`), as for any writer.
     """
     shown = document if call.view.show is None else call.view.show(document)
     checked = check_patched(shown, call.view, WriteOptions(field_validation="Ignore"), call.warnings)
@@ -125,7 +128,10 @@ def complete_again(call: Call, document: Document, old: Document, meta: Document
 
 
 def typed_object(call: Call, document: Document) -> Any:
-    """Return the typed object for validation: stored or shown, as the view has it. Raises `ApiError` (400)."""
+    """Return the typed object for validation, in its stored or shown form as the view requires.
+
+    Raises `ApiError` (400).
+    """
     view, kind = call.view, call.resource.stored
     if not validates_stored(view):
         assert view.show is not None
@@ -138,7 +144,7 @@ def typed_object(call: Call, document: Document) -> Any:
 
 
 def validates_stored(view: View) -> bool:
-    """Return whether validation takes objects as they are stored, not as the view shows them."""
+    """Return whether validation takes objects in their stored form, and not in the form of the view."""
     return view.show is None or not view.validates_shown
 
 

@@ -1,8 +1,8 @@
 """Decide about a deletion: remove the object, mark it for deletion, or leave it as it is. Pure.
 
-The rules are those of k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), of pods and of namespaces. A marked
-object is removed once its last hold is gone. Holds are finalizers, the grace period (which the pod's node ends), and
-the content of a namespace. Reading and writing the store is left to `remove`.
+The rules follow k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), also for pods and namespaces. A marked
+object is removed when nothing holds it any more. It is held by finalizers, by its grace period (which the pod's node
+ends), and by the content of a namespace. `remove` reads and writes the store.
 """
 
 from datetime import datetime, timedelta
@@ -24,13 +24,13 @@ MAX_GRACE_SECONDS = 100 * 365 * 24 * 3600
 
 
 class Removed(Struct, frozen=True):
-    """The decision to remove the object now. `document` is its last state."""
+    """The decision to remove the object now. document: its last state."""
 
     document: Document
 
 
 class KeptObject(Struct, frozen=True):
-    """The decision to keep the object for now. `changed`: whether `document` must be written to the store."""
+    """The decision to keep the object for now. changed: whether `document` must be written to the store."""
 
     document: Document
     changed: bool
@@ -80,7 +80,7 @@ def _make_failure(what: str, meta: dict[str, Any], message: str) -> ApiError:
 
 
 def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | KeptObject:
-    """Mark the document for deletion, in place, and return whether the object goes now or stays."""
+    """Mark the document for deletion, in place; return whether to remove the object now or to keep it."""
     meta = meta_of(document)
     if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
         return _shorten(document, options.grace_period_seconds)
@@ -101,7 +101,7 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
 
 
 def is_over(document: Document) -> bool:
-    """Return whether nothing holds an object under deletion any more, so that its next write removes it."""
+    """Return whether nothing holds a deleted object any more, so that its next write removes it."""
     meta = meta_of(document)
     return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _is_held(document)
 
@@ -111,12 +111,12 @@ def _is_held(document: Document) -> bool:
 
 
 def _holds_content(document: Document) -> bool:
-    """Return whether the document is a Namespace with finalizers in its spec: its content must go first."""
+    """Return whether the document is a Namespace with finalizers in its spec, whose content must be deleted first."""
     return document.get("kind") == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
 def _find_grace_period(document: Document, options: DeleteOptions) -> int:
-    """Return the grace period of a pod in seconds: 0 unless the pod is on a node and has not ended."""
+    """Return the grace period of a pod in seconds: 0 unless the pod is on a node and has not finished."""
     spec = document.get("spec", {})
     if not spec.get("nodeName") or document.get("status", {}).get("phase") in _FINISHED:
         return 0
@@ -126,7 +126,10 @@ def _find_grace_period(document: Document, options: DeleteOptions) -> int:
 
 
 def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
-    """Shorten the grace period of a pod under deletion, and return the decision; a longer period is ignored."""
+    """Shorten the grace period of a pod that is being deleted; return the decision. A longer period is ignored.
+
+    requested: the requested seconds; None leaves the period unchanged.
+    """
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
     grace = current if requested is None else 1 if requested < 0 else requested
@@ -148,7 +151,7 @@ def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
 
 
 def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) -> bool:
-    """Set the finalizer that says how dependents are deleted, and return whether that changed the object."""
+    """Set the finalizer that decides how dependents are deleted; return whether that changed the object."""
     before = meta.get("finalizers", [])
     after = [finalizer for finalizer in before if finalizer not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
     policy = _find_policy(before, options, rules)

@@ -1,7 +1,7 @@
 """The verbs get and list.
 
-Stored bytes go out as they are, undecoded, where the client wants objects in the stored form. Every object read is
-committed. A list shows one revision: the newest one, or the exact one that the client asks for.
+If the client requests objects in the stored form, the stored bytes are sent undecoded. Every object read is committed.
+A list shows one revision: the newest revision, or exactly the one that the client requests.
 """
 
 from collections import OrderedDict
@@ -34,7 +34,7 @@ class Reader:
         self._joined = _JoinedLists()
 
     def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
-        """Return an object. Raises `ApiError`: 400, 404, or 504 for a revision that the store has not reached."""
+        """Return an object. Raises `ApiError`: 400, 404, or 504 for a revision newer than the store's."""
         if query:
             self._check_reached(revision_of_list(query.get("resourceVersion", "")))
         entry = self._store.get(key)
@@ -55,7 +55,10 @@ class Reader:
         return await presentation.list(entries, meta)
 
     def page(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Sequence[Entry], ListMeta]:
-        """Return the selected objects of a list or page, as stored, and the list's metadata. Raises `ApiError`."""
+        """Return the selected objects of a list or page, in their stored form, and the list's metadata.
+
+        Raises `ApiError`.
+        """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         snapshot, start = self._state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
@@ -68,7 +71,7 @@ class Reader:
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
     def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
-        """Return the state to show, and the key after which the page begins ("" for the first page)."""
+        """Return the state to show, and the key after which the page starts ("" for the first page)."""
         if options.continue_:
             return self._continue_list(resource, namespace, options)
         revision = revision_of_list(options.resource_version)
@@ -131,9 +134,9 @@ class Reader:
 
 
 def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """Return the selected entries from an index on, and the index at which the next page begins.
+    """Return the selected entries from an index on, and the index at which the next page starts.
 
-    With a `limit`, the page has at most that many entries, and fewer if they would be more than `LONG_BYTES` together.
+    With a `limit` above 0, the page has at most that many entries, and fewer if their total size exceeds `LONG_BYTES`.
     """
     if not limit:
         return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
@@ -159,7 +162,10 @@ class _JoinedLists:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
     def find(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
-        """Return the joined bodies of a collection's entries; None at the first request for the state."""
+        """Return the joined bodies of a collection's entries; None if this state is requested for the first time.
+
+        where: the resource and the namespace of the collection.
+        """
         known = self._lists.get(where)
         joined: bytes | None = None
         if known is not None and _is_same(known[0], entries):
@@ -175,5 +181,5 @@ class _JoinedLists:
 
 
 def _is_same(left: tuple[Entry, ...], right: tuple[Entry, ...]) -> bool:
-    """Return whether both hold the same entries. Entries compare by identity and never change."""
+    """Return whether both contain the same entries. Entries compare by identity and never change."""
     return left is right or left == right

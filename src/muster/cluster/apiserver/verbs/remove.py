@@ -1,4 +1,4 @@
-"""The verbs delete and deletecollection: the shell that reads objects, asks `deletion`, and writes its decisions."""
+"""The verbs delete and deletecollection: the shell that reads objects, calls `deletion`, and writes its decisions."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ Note: TypeAlias = Callable[[Document], Sequence[Put]]
 
 
 def _change_nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many of this shape)
-    """Change nothing."""
+    """Change nothing: the default of `note`."""
     return ()
 
 
@@ -64,14 +64,14 @@ class Remover:
     async def delete_with(
         self, call: Call, options: DeleteOptions, note: Note = _change_nothing
     ) -> bytes | StatusDetails:
-        """Delete one object as `delete` does, with options from the caller. `note` may change the object first."""
+        """Delete one object as `delete` does, with these options. note: may change the object first."""
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
             call.warnings.append(_ORPHANED)
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[Sequence[Entry], ListMeta]:
-        """Delete the objects of a list or page, and return them as they were listed. Raises `ApiError`."""
+        """Delete the objects of a list or page; return them as they were before. Raises `ApiError`."""
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
         entries, meta = self._reader.page(call.resource, call.namespace, chosen)

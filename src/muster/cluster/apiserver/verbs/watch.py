@@ -1,9 +1,9 @@
-"""The verb watch: initial objects, changes and bookmarks, as lines of JSON in pieces of bounded size.
+"""The verb watch: initial objects, changes and bookmarks, as lines of JSON in pieces of limited size.
 
 A caller in this process gets batches of `RawEvent`s instead of text.
 
-A slow client gets the next piece once it has taken the last one. Nothing is queued for it here. If the store's history
-no longer reaches back to the client's revision, the watch ends with 410 Expired.
+A slow client gets the next piece after it has received the previous one. Nothing is queued for it here. If the store's
+history no longer reaches back to the client's revision, the watch ends with 410 Expired.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class Watcher:
         self._stopped = False
 
     def stop(self) -> None:
-        """End all watches, and every later one after its initial objects."""
+        """End all watches. Watches that are opened later end after their initial objects."""
         self._stopped = True
         for watch in list(self._open):
             watch.close()
@@ -67,7 +67,7 @@ class Watcher:
     def end(self, resources: Collection[Resource]) -> None:
         """End the watches of resources that are no longer served or are served differently, as upstream does.
 
-        Clients then read the resource again.
+        Clients then list the resource again.
         """
         for watch in [watch for watch, resource in self._open.items() if resource in resources]:
             watch.close()
@@ -87,7 +87,7 @@ class Watcher:
         """Return the stream of a watch. Its pieces wait in the fair queue as part of `flow`.
 
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
-        Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
+        Raises `ApiError` for an invalid selector or version. The stream itself reports all later errors.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         requested = parse_revision(options.resource_version, resource.name)
@@ -100,7 +100,7 @@ class Watcher:
         self, flow: Flow, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[Any]:
         if since > self._store.revision:
-            # The client got its version from a store that is lost, so its state is wrong, too.
+            # The client got its version from a lost store, so its state is wrong, too.
             yield lines.error(too_large_revision(since, self._store.revision))
             return
         initial, entries = bool(options.send_initial_events), _NOTHING
@@ -171,7 +171,7 @@ class Watcher:
 
 
 class _Lines:
-    """The events of one watch as the client gets them, in fragments.
+    """The events of one watch in the client's format, in fragments.
 
     Only the first event of a table has column definitions.
     """
@@ -184,20 +184,20 @@ class _Lines:
 
     @property
     def are_stored(self) -> bool:
-        """Whether the client gets a line of each change, just as the object is stored."""
+        """Whether the client gets a line for each change, with the object in its stored form."""
         return self._wire is _TEXT and self._presentation.plain and not self.chosen
 
     @property
     def bookmark_seconds(self) -> float:
-        """After how much silence the client gets a bookmark."""
+        """After how many seconds without an event the client gets a bookmark."""
         return self._wire.bookmark_seconds
 
     def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
-        """Return the maker of the pieces that the client gets."""
+        """Return the maker of the pieces for the client."""
         return self._wire.pieces(fragments)
 
     def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
-        """Yield the present objects as ADDED events."""
+        """Yield the existing objects as ADDED events."""
         for entry in entries:
             yield from self._event("ADDED", entry.body)
 
@@ -230,7 +230,7 @@ class _Lines:
         return self._wire.joined(self._wire.event("BOOKMARK", self._presentation.empty(meta)))
 
     def error(self, error: ApiError) -> Any:
-        """Return the ERROR event, the last piece of a watch that cannot go on."""
+        """Return the ERROR event, the last piece of a watch that cannot continue."""
         return self._wire.joined(self._wire.event("ERROR", encode_status(error.status)))
 
     def _event(self, type_: EventType, body: bytes) -> Iterable[Any]:
@@ -240,13 +240,14 @@ class _Lines:
 
 
 class _Wire(NamedTuple):
-    """The form in which a client gets events.
+    """The format in which a client gets events.
 
-    event: returns the fragments of an event about an object that is shown in its form.
-    stored: returns the fragments of a change whose object is shown as it is stored.
+    event: returns the fragments of an event about an object in its shown form.
+    stored: returns the fragments of a change whose object is shown in its stored form.
     joined: returns a piece with these fragments.
     pieces: makes pieces of any number of fragments.
-    bookmark_seconds: after how much silence the client gets a bookmark; each gets one at the end of its watch, too.
+    bookmark_seconds: after how many seconds without an event the client gets a bookmark. Each client gets one at the
+    end of its watch, too.
     """
 
     event: Callable[[EventType, bytes], Iterable[Any]]
@@ -267,7 +268,7 @@ _EVENTS = _Wire(
 
 
 def _at_version(body: bytes, revision: int) -> bytes:
-    """Return the object with another resource version, from a cache if it is small: many watches send the same one."""
+    """Return the object with another resource version, from a cache if it is small, because many watches send it."""
     return (_with_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
 
 

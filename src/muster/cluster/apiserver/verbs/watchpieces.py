@@ -1,6 +1,6 @@
-"""Cut the events of watches to pieces of bounded size, which are made when the client can take the next one.
+"""Cut the events of watches into pieces of limited size, each made when the client can receive it.
 
-A piece is made on request and not kept for its watch. While a slow client takes it, the server keeps only the
+A piece is made on request and not kept for its watch. While a slow client receives it, the server keeps only the
 connection's copy, and fragments that the store holds in any case. Watches that send the same changes share the newest
 pieces.
 """
@@ -11,10 +11,10 @@ from itertools import islice
 from muster.cluster.store import Change
 from muster.runtime.transport import RawEvent
 
-PIECE_BYTES = 64 * 1024  # of a piece at most: the connection of a slow client keeps one
+PIECE_BYTES = 64 * 1024  # the maximum of one piece: the connection of a slow client keeps one
 BATCH = 64  # events of a batch at most: a follower in this process handles it before the next one is made
 SHARED = 32  # pieces that are kept for other watches
-_LINE_BYTES = 64  # of a line beside its object, at most
+_LINE_BYTES = 64  # the maximum of a line without its object
 
 
 class Pieces:
@@ -22,7 +22,7 @@ class Pieces:
 
     def __init__(self, fragments: Iterator[bytes]) -> None:
         self._fragments = fragments
-        self._rest: bytes | memoryview = b""  # of a fragment
+        self._rest: bytes | memoryview = b""  # the rest of a fragment
 
     def are_left(self) -> bool:
         """Return whether there is another piece."""
@@ -65,18 +65,19 @@ class Batches:
 
 
 class SharedPieces:
-    """The newest pieces of stored changes, each made once for all watches that come to its first change.
+    """The newest pieces of stored changes, each made once for all watches that start a piece at the same change.
 
-    A piece has the whole lines of consecutive changes: of one resource, in one namespace or in all.
+    A piece contains the whole lines of consecutive changes of one resource, in one namespace or in all.
     """
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], tuple[bytes, int]] = {}  # by namespace and first revision; the oldest first
 
     def find(self, namespace: str, changes: Sequence[Change], at: int) -> tuple[bytes, int]:
-        """Return the piece that begins with a change, and how many changes it has.
+        """Return the piece that starts with a change, and how many changes it contains.
 
-        changes: consecutive changes of the namespace ("" is any). at: the place of the first one, which is not long.
+        changes: consecutive changes of the namespace; "" means all namespaces.
+        at: the index of the first change in the piece, which is not long.
         """
         key = namespace, changes[at].revision
         kept = self._kept.get(key)
@@ -98,7 +99,7 @@ def is_long(change: Change) -> bool:
 
 
 def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
-    """Join the lines of the changes from `at` on that fit into one piece; return the piece, and how many fit."""
+    """Return the joined lines of the changes from `at` on that fit into one piece, and how many fit."""
     parts: list[bytes] = []
     room = PIECE_BYTES
     for change in islice(changes, at, None):
@@ -113,7 +114,7 @@ def _join_lines(changes: Sequence[Change], at: int) -> tuple[bytes, int]:
 
 
 class PiecesOfChanges:
-    """The pieces of one watch that sends stored changes: each piece has the lines of several changes.
+    """The pieces of one watch that sends stored changes: each piece contains the lines of several changes.
 
     Other watches that send the same changes get the same pieces from `shared`. A line that is longer than a piece is
     cut into pieces for this watch alone.

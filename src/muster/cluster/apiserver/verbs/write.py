@@ -1,7 +1,8 @@
 """The verbs create, update, patch and apply.
 
-The pure functions of `changes`, `metadata`, views, defaults, preparation, validation and `deletion` decide what becomes
-of an object. The `Writer` calls them in order on the newest state, runs admission between them, and writes the result.
+The pure functions of `changes`, `metadata`, views, defaults, preparation, validation and `deletion` decide the new
+state of an object. The `Writer` calls them in order on the newest state, runs admission between them, and writes the
+result.
 """
 
 import asyncio
@@ -71,7 +72,7 @@ class Writer:
         self._validation = asyncio.Lock()
 
     async def create(self, call: Call) -> bytes:
-        """Create the object in the body, and return it as stored. Raises `ApiError`."""
+        """Create the object in the body, and return its stored form. Raises `ApiError`."""
         options = write_options(call.request.query, "CreateOptions")
         document = read_object(call.request, call.view, options, call.warnings)
         metadata.set_namespace(metadata.meta_of(document), call.namespace)
@@ -79,7 +80,7 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options)
 
     async def update(self, call: Call) -> tuple[bytes, bool]:
-        """Replace an object by the one in the body; return it, and whether it was created. Raises `ApiError`."""
+        """Replace an object by the object in the body; return it, and whether it was created. Raises `ApiError`."""
         options = write_options(call.request.query, "UpdateOptions")
         document = read_replacement(call, options)
         unused = [document]
@@ -100,7 +101,7 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options), True
 
     async def patch(self, call: Call) -> bytes:
-        """Apply the patch in the body to an object, and return it as stored. Raises `ApiError`."""
+        """Apply the patch in the body to an object, and return its stored form. Raises `ApiError`."""
         options = write_options(call.request.query, "PatchOptions")
         patch, faults = read_patch(call, options)
 
@@ -174,7 +175,7 @@ class Writer:
     ) -> None:
         """Set the document's `managedFields`, in place.
 
-        managers: what an apply has computed already. For any other write, the fields follow from the change.
+        managers: the result of an apply. For any other write (`applied` is false), the fields follow from the change.
         """
         if applied:
             document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field
@@ -219,7 +220,7 @@ class Writer:
         return written_body(document, saved, body)
 
     def _generated_name(self, call: Call, prefix: str) -> str:
-        """Return a free name with a prefix, or "" without a prefix. Raises `ApiError` (409) if no name is free."""
+        """Return a free name with a prefix; "" without a prefix. Raises `ApiError` (409) if no name is free."""
         if not prefix:
             return ""
         name = ""
@@ -232,7 +233,7 @@ class Writer:
     async def _change(
         self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
     ) -> bytes:
-        """Store the result of `change` on the newest state of the object, and return it. Raises `ApiError`.
+        """Store the result of `change` on the newest state of the object; return the stored form. Raises `ApiError`.
 
         applied: whether `change` is an apply, which has set the field managers.
         """
@@ -243,7 +244,8 @@ class Writer:
                 raise not_found(call.resource.name, call.name)
             loaded = await load_entry(call.resource, entry)
             old = decode_entry(loaded)
-            # A patched document shares parts with the one it was made from, and defaults change it in place. So `old`
+            # A patched document shares parts with the document it was made from, and defaults change it in place. So
+            # `old`
             # needs a copy of its own.
             is_patched = not call.subresource and call.verb == "patch"
             document = change(decode_entry(loaded) if is_patched else old)
@@ -263,7 +265,7 @@ class Writer:
         as_stored: bool,
         applied: bool,
     ) -> bytes | None:
-        """Write the changed object and return it, or None if another writer has changed it meanwhile.
+        """Write the changed object and return it; None if another writer has changed it meanwhile.
 
         entry: the stored object.
         old: the stored object in the resource's own version.
@@ -303,7 +305,8 @@ class Writer:
                 call.key, saved, dry_run=options.dry_run, typed=_share_typed(call, document, saved, typed)
             )
         else:
-            # An object over the limit may be written if it does not grow: else no client could remove its finalizers.
+            # An object over the limit may be written if it does not grow; otherwise no client could remove its
+            # finalizers.
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
             limit = max(own, entry.size)
             body = await self._documents.put(
@@ -327,7 +330,10 @@ class Writer:
 
 
 def _share_typed(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
-    """Return the kind and the typed object for all who read the stored body, if it is what validation saw."""
+    """Return the kind and the typed object to share with readers of the stored body.
+
+    Return None if validation saw another form of the object.
+    """
     # The names of a definition are accepted after its validation, right before the write.
     is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
     return (
@@ -338,6 +344,6 @@ def _share_typed(call: Call, document: Document, saved: Document, typed: Any) ->
 
 
 def _make_creation_access(call: Call) -> Access:
-    """Return the access that a write needs when it creates the object because there is none to change."""
+    """Return the access that a write needs when it creates the object, because the object does not exist."""
     kind = call.resource.kind
     return Access(call.user, "create", kind.group, kind.plural, call.namespace, call.name)

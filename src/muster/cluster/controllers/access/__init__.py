@@ -1,1 +1,1 @@
-"""Controllers of what users and accounts may use: aggregated roles, tokens, and the queues of teams."""
+"""Controllers of the rights of users and accounts: aggregated roles, tokens, and the queues of teams."""

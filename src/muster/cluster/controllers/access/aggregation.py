@@ -1,4 +1,4 @@
-"""Keep aggregated ClusterRoles up to date: they get the rules of the roles that their selectors match."""
+"""Keep aggregated ClusterRoles up to date: each contains the rules of the roles that its selectors match."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ from muster.runtime.refusals import ignoring
 class RoleAggregator(Reconciler):
     """The controller of aggregated ClusterRoles. A `Manager` runs it.
 
-    Its keys are ClusterRoles with an aggregation rule.
+    Its keys are the ClusterRoles with an aggregation rule.
     """
 
     name = "clusterrole-aggregation-controller"
@@ -25,7 +25,7 @@ class RoleAggregator(Reconciler):
         self._roles.on_change(self._on_role_changed)
 
     def _on_role_changed(self, old: ClusterRole | None, new: ClusterRole | None) -> None:
-        """Queue all aggregated roles: any role may be part of any other."""
+        """Queue all aggregated roles if a role's rules or labels changed, because any role may be part of any other."""
         if (
             old is not None
             and new is not None

@@ -1,7 +1,7 @@
-"""Provide what service accounts need: the authority's certificate, and the tokens of token Secrets.
+"""Provide service accounts with the authority's certificate, and token Secrets with their tokens.
 
-A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account, which is
-valid while both exist. (Pods get better tokens, which expire: see `apiserver/access`.)
+A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account. The token is
+valid as long as the Secret and the account exist. (Pods get better tokens, which expire: see `apiserver/access`.)
 """
 
 import base64
@@ -43,7 +43,8 @@ _ABOUT = (
 class CertificatePublisher(Reconciler):
     """The publisher of the authority's certificate in ConfigMaps. A `Manager` runs it; its keys are the ConfigMaps'.
 
-    Pods find it in their namespace. Servers that accept this server's clients find it in a ConfigMap in `kube-system`.
+    Each namespace has such a ConfigMap for its pods. A ConfigMap in `kube-system` serves other API servers that accept
+    this server's clients.
     """
 
     name = "root-ca-certificate-publisher-controller"
@@ -61,15 +62,15 @@ class CertificatePublisher(Reconciler):
 
     def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None:
-            for name in self._wanted_maps(new.metadata.name):
+            for name in self._make_wanted_maps(new.metadata.name):
                 self._controller.queue.add(f"{new.metadata.name}/{name}")
 
     def _on_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         changed = new or old
-        if changed is not None and changed.metadata.name in self._wanted_maps(changed.metadata.namespace):
+        if changed is not None and changed.metadata.name in self._make_wanted_maps(changed.metadata.namespace):
             self._controller.queue.add(key_of(changed))
 
-    def _wanted_maps(self, namespace: str) -> dict[str, ConfigMap]:
+    def _make_wanted_maps(self, namespace: str) -> dict[str, ConfigMap]:
         """Return the ConfigMaps that a namespace should have, by name."""
         root = ConfigMap(
             metadata=ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT}), data={"ca.crt": self._pem}
@@ -83,7 +84,7 @@ class CertificatePublisher(Reconciler):
         namespace = self._namespaces.get(where)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
-        present, wanted = self._maps[name].get(key), self._wanted_maps(where)[name]
+        present, wanted = self._maps[name].get(key), self._make_wanted_maps(where)[name]
         with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
             if present is None:
                 await self._client.create(CONFIG_MAP, wanted, where)
@@ -93,9 +94,9 @@ class CertificatePublisher(Reconciler):
 
 
 class TokenSecrets(Reconciler):
-    """The controller that fills Secrets with service account tokens, and deletes those of deleted accounts.
+    """The controller that fills Secrets with service account tokens, and deletes the Secrets of deleted accounts.
 
-    A `Manager` runs it; its keys are Secrets of that type.
+    A `Manager` runs it; its keys are Secrets of type `kubernetes.io/service-account-token`.
     """
 
     name = "tokens-controller"
@@ -110,33 +111,33 @@ class TokenSecrets(Reconciler):
         self._accounts.on_change(self._on_account_changed)
 
     def _on_account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
-        """Queue the secrets of an account that was created or deleted."""
+        """Queue the token Secrets of an account that was created or deleted."""
         account = new or old
         if account is None or (old is not None and new is not None and old.metadata.uid == new.metadata.uid):
             return
         meta = account.metadata
         for secret in self._secrets.all():
-            if secret.metadata.namespace == meta.namespace and _account_of(secret) == meta.name:
+            if secret.metadata.namespace == meta.namespace and _find_account_name(secret) == meta.name:
                 self._controller.queue.add(key_of(secret))
 
     async def _reconcile(self, key: str) -> Result:
         secret = self._secrets.get(key)
-        if secret is None or secret.metadata.deletion_timestamp is not None or not _account_of(secret):
+        if secret is None or secret.metadata.deletion_timestamp is not None or not _find_account_name(secret):
             return None
         meta = secret.metadata
-        account = self._accounts.get(f"{meta.namespace}/{_account_of(secret)}")
+        account = self._accounts.get(f"{meta.namespace}/{_find_account_name(secret)}")
         wanted_uid = meta.annotations.get(ACCOUNT_UID, "")
         with ignoring("NotFound", "Conflict"):  # gone, or changed, which calls this again
             if account is None or wanted_uid not in ("", account.metadata.uid):
                 if wanted_uid:  # the secret's account existed, and is gone
                     await self._client.delete_object(SECRET, secret)
                 return None
-            if patch := self._missing_patch(secret, account):
+            if patch := self._make_missing_patch(secret, account):
                 await self._client.patch_object(SECRET, secret, patch)
         return None
 
-    def _missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
-        """Return the patch that adds what the secret lacks; {} if it lacks nothing."""
+    def _make_missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
+        """Return the patch that adds the missing data to a token Secret; {} if nothing is missing."""
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
         if not data.get("token"):
@@ -153,6 +154,6 @@ def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
     return secret is not None and secret.type == TOKEN_SECRET
 
 
-def _account_of(secret: Secret) -> str:
-    """Return the name of the account that a token secret is for; "" for any other secret."""
+def _find_account_name(secret: Secret) -> str:
+    """Return the name of the account that a token Secret belongs to; "" for any other Secret."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

@@ -1,7 +1,7 @@
-"""Give the users of a team a LocalQueue that leads to the team's ClusterQueue, in the namespaces where they work.
+"""Create a LocalQueue for each team's ClusterQueue, in the namespaces where the team's users work.
 
-A Unix user works in the namespace of that user, and any other user where a RoleBinding of `muster user add` says. What
-an administrator deletes stays away until the team or its users change.
+A Unix user works in the namespace of that user. Any other user works where a RoleBinding of `muster user add` grants
+access. A queue that an administrator deletes is created again only when the team or its users change.
 """
 
 from collections.abc import Iterable
@@ -22,14 +22,14 @@ from muster.runtime.refusals import ignoring
 
 
 def find_namespaces(team: Team, namespaces: Iterable[Namespace], bindings: Iterable[RoleBinding]) -> list[str]:
-    """Return the namespaces where the users of a team work, in order."""
+    """Return the namespaces where the users of a team work, sorted by name."""
     own = {one.metadata.name for one in namespaces if one.metadata.annotations.get(UNIX_USER) in team.users}
     given = {one.metadata.namespace for one in bindings if one.metadata.labels.get(USER_LABEL) in team.users}
     return sorted(own | given)
 
 
 async def create_team_queue(client: Client, team: Team, namespace: str) -> None:
-    """Create the LocalQueue of a team in a namespace, unless there is one of its name. Raises `ApiError`."""
+    """Create the LocalQueue of a team in a namespace, unless a queue of that name exists. Raises `ApiError`."""
     document = {"metadata": {"name": team.queue}, "spec": {"clusterQueue": team.queue}}
     await create_missing(client, LOCAL_QUEUE, document, namespace)
 
@@ -48,14 +48,14 @@ class TeamQueues(Reconciler):
         self._namespaces = manager.informer(NAMESPACE)
         self._bindings = manager.informer(ROLE_BINDING)
         self._controller.watch(self._queues, when=_has_other_users)
-        self._namespaces.on_change(self._namespace_changed)
-        self._bindings.on_change(self._binding_changed)
+        self._namespaces.on_change(self._on_namespace_changed)
+        self._bindings.on_change(self._on_binding_changed)
 
-    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None and UNIX_USER in new.metadata.annotations:
             self._queue_teams()
 
-    def _binding_changed(self, old: RoleBinding | None, new: RoleBinding | None) -> None:
+    def _on_binding_changed(self, old: RoleBinding | None, new: RoleBinding | None) -> None:
         if old is None and new is not None and USER_LABEL in new.metadata.labels:
             self._queue_teams()
 
@@ -75,7 +75,7 @@ class TeamQueues(Reconciler):
 
 
 def _has_other_users(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    """Return whether a change gives a team other users."""
+    """Return whether a change of a team's ClusterQueue changes the team's users, or creates or deletes the queue."""
     if old is None or new is None:
         return True
     return read_users(old.metadata.annotations) != read_users(new.metadata.annotations)

@@ -1,1 +1,1 @@
-"""Controllers of what pods claim: volumes, and devices."""
+"""Controllers of the claims of pods: volumes and devices."""

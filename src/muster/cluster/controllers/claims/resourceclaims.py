@@ -1,10 +1,11 @@
 """Create ResourceClaims from templates for pods, and release claims that no pod uses any more.
 
 This is what kube-controller-manager's controller of resource claims does. `ClaimMaker` creates the claims of a pod and
-writes their names into the pod's status. `ClaimReleaser` removes ended pods from a claim, frees its devices once no pod
-is left, and deletes a claim with the pod that it was created for. Pure functions decide; the controllers write.
+writes their names into the pod's status. `ClaimReleaser` removes finished pods from a claim, deallocates the claim's
+devices when no pod is left, and deletes a claim that was created for a finished pod. Pure functions decide; the
+controllers write.
 
-A claim's name follows from its pod, so that a claim that the informer has not seen yet is not created twice.
+The pod determines the name of its claim. So a claim that the informer has not seen yet is not created twice.
 """
 
 import hashlib
@@ -31,16 +32,16 @@ from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# Kubernetes' own: the annotation with the pod's entry for the claim; the finalizer of a claim with devices.
+# Names of Kubernetes: the annotation with the pod's entry for the claim, and the finalizer of a claim with devices.
 ENTRY_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 _BY_TEMPLATE: Final = "resourceclaimtemplate"
-_BASE_LENGTH: Final = 57  # with a hyphen and five characters a name has 63
+_BASE_LENGTH: Final = 57  # a hyphen and five characters follow, and a name has at most 63
 
 
 def claim_name(pod: Pod, entry: str) -> str:
-    """Return the name of the claim that is made for an entry of a pod's resourceClaims."""
+    """Return the name of the claim that is created for an entry of a pod's `resourceClaims`."""
     base = f"{pod.metadata.name}-{entry}"
     if (length := len(base)) > _BASE_LENGTH:
         parts = (pod.metadata.name, entry)
@@ -50,7 +51,7 @@ def claim_name(pod: Pod, entry: str) -> str:
 
 
 def claim_for(pod: Pod, entry: str, template: ResourceClaimTemplate) -> ResourceClaim:
-    """Return the claim that a template describes, for an entry of a pod's resourceClaims."""
+    """Return the claim to create from a template, for an entry of a pod's `resourceClaims`."""
     template_meta, meta = template.spec.metadata, pod.metadata
     owner = POD.refer_to_controller(meta)
     metadata = ObjectMeta(
@@ -64,9 +65,11 @@ def claim_for(pod: Pod, entry: str, template: ResourceClaimTemplate) -> Resource
 
 
 class Release(Struct, frozen=True):
-    """The change of a claim whose pods have ended: the claim stays reserved for the others.
+    """The change of a claim some of whose pods have finished.
 
-    deallocate: whether its devices are freed. delete: whether the pod that it was created for has ended.
+    reserved_for: the pods for which the claim stays reserved.
+    deallocate: whether its devices are freed.
+    delete: whether to delete the claim, because the pod that it was created for has finished.
     """
 
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -75,7 +78,7 @@ class Release(Struct, frozen=True):
 
 
 def release_of(claim: ResourceClaim, find: Callable[[str], Pod | None]) -> Release:
-    """Return how to change a ResourceClaim now that some of the pods that it is reserved for may have ended.
+    """Return how to change a ResourceClaim, given which of its pods have finished.
 
     find: returns a pod by `namespace/name`; None if there is no such pod.
     """
@@ -95,7 +98,7 @@ def release_of(claim: ResourceClaim, find: Callable[[str], Pod | None]) -> Relea
 
 
 def _is_done(pod: Pod) -> bool:
-    """Return whether a pod uses no claim now and will use none later."""
+    """Return whether a pod uses no claim now and will not use one later."""
     return is_finished(pod) or (is_deleting(pod) and not pod.spec.node_name)
 
 
@@ -110,12 +113,12 @@ class ClaimMaker(Reconciler):
     def __init__(self, manager: Manager, recorder: Recorder) -> None:
         super().__init__(manager)
         self._recorder = recorder
-        self._pods = manager.informer(POD, indexes={_BY_TEMPLATE: _template_keys})
+        self._pods = manager.informer(POD, indexes={_BY_TEMPLATE: _list_template_keys})
         self._claims = manager.informer(RESOURCE_CLAIM)
         self._templates = manager.informer(RESOURCE_CLAIM_TEMPLATE)
         self._controller.watch(self._pods, when=lambda _, new: new is not None and bool(new.spec.resource_claims))
         self._controller.watch(self._templates, self._find_waiting_pods, when=lambda old, _: old is None)
-        self._controller.watch(self._claims, _owner_keys, when=lambda _, new: new is None)
+        self._controller.watch(self._claims, _list_owner_keys, when=lambda _, new: new is None)
 
     async def _reconcile(self, key: str) -> Result:
         pod = self._pods.get(key)
@@ -137,7 +140,7 @@ class ClaimMaker(Reconciler):
         return None
 
     async def _ensure_claim(self, pod: Pod, entry: str, name: str) -> bool:
-        """Create a claim unless it exists. Return whether it exists now."""
+        """Create a claim unless it exists; return False if the template does not exist yet."""
         namespace, template = pod.metadata.namespace, self._templates.get(f"{pod.metadata.namespace}/{name}")
         if self._claims.get(f"{namespace}/{claim_name(pod, entry)}") is not None:
             return True
@@ -156,10 +159,10 @@ class ClaimMaker(Reconciler):
 
 
 class ClaimReleaser(Reconciler):
-    """The controller that frees the ResourceClaims of ended pods.
+    """The controller that frees the ResourceClaims of finished pods.
 
-    It removes the reservations of ended pods, deallocates unused claims, and deletes claims that were made for one pod.
-    It runs under a `Manager`; its keys are claims.
+    It removes the reservations of finished pods, deallocates unused claims, and deletes claims that were created for
+    one pod. A `Manager` runs it; its keys are claims.
     """
 
     name = "resource-claim-releaser"
@@ -196,12 +199,12 @@ class ClaimReleaser(Reconciler):
             await self._client.delete_object(RESOURCE_CLAIM, claim)
 
 
-def _template_keys(pod: Pod) -> Iterable[str]:
+def _list_template_keys(pod: Pod) -> Iterable[str]:
     names = (one.resource_claim_template_name for one in pod.spec.resource_claims)
     return {f"{pod.metadata.namespace}/{name}" for name in names if name is not None}
 
 
-def _owner_keys(claim: ResourceClaim) -> Iterator[str]:
+def _list_owner_keys(claim: ResourceClaim) -> Iterator[str]:
     for one in claim.metadata.owner_references:
         if one.kind == POD.kind and one.controller:
             yield f"{claim.metadata.namespace}/{one.name}"
@@ -214,7 +217,7 @@ def _claim_keys(pod: Pod) -> Iterator[str]:
 
 
 def _has_just_ended(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a pod with claims is newly done, or gone."""
+    """Return whether a change means that a pod with claims has finished or was deleted."""
     pod = new if new is not None else old
     if pod is None or not pod.spec.resource_claims:
         return False

@@ -1,7 +1,7 @@
 """Bind persistent volume claims on a machine without storage drivers: each claim gets a directory of the machine.
 
-A claim is bound as soon as it is created. Its directory goes with the claim, once the last pod that uses it has ended.
-Pure functions decide from the objects; the controller writes. Sizes are recorded and not enforced.
+A claim is bound as soon as it is created. The directory of a deleted claim is removed after the last pod that uses it
+has finished. Pure functions decide from the objects; the controller writes. Sizes are recorded and not enforced.
 """
 
 import logging
@@ -29,7 +29,7 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import make_reference
 from muster.runtime.refusals import ignoring
 
-# Upstream's annotations: the provisioner of a volume; whether a claim is bound for good.
+# Upstream's annotations: the provisioner of a volume, and whether a claim's binding is complete.
 PROVISIONER = "muster.dev/directory"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -47,7 +47,10 @@ Remove = Callable[[Path], Awaitable[str]]
 
 
 def find_obstacle(claim: PersistentVolumeClaim, *, class_is_foreign: bool) -> str | None:
-    """Return why a claim gets no directory: a sentence; "" if another controller binds it; None if it gets one."""
+    """Return why a claim gets no directory: a sentence, or "" if another controller binds it. None: it gets one.
+
+    class_is_foreign: whether the claim's storage class belongs to another provisioner.
+    """
     spec = claim.spec
     if spec.volume_name not in ("", volume_name(claim)) or class_is_foreign or spec.storage_class_name == "":
         return ""
@@ -61,12 +64,12 @@ def find_obstacle(claim: PersistentVolumeClaim, *, class_is_foreign: bool) -> st
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:
-    """Return the name of the volume that is made for a claim, as upstream's provisioners call it."""
+    """Return the name of the volume that is created for a claim, as upstream's provisioners name it."""
     return f"pvc-{claim.metadata.uid}"
 
 
 def volume_for(claim: PersistentVolumeClaim, root: Path) -> dict[str, Any]:
-    """Return the volume of a claim: a directory below the root, for all nodes of this machine."""
+    """Return the volume to create for a claim: a directory below the root, accessible to all nodes of this machine."""
     meta, spec = claim.metadata, claim.spec
     name = volume_name(claim)
     claimed_by = {
@@ -92,12 +95,15 @@ def volume_for(claim: PersistentVolumeClaim, root: Path) -> dict[str, Any]:
 
 
 def is_ours(volume: PersistentVolume) -> bool:
-    """Return whether the volume was made for a claim, by this controller."""
+    """Return whether this controller created the volume."""
     return volume.metadata.annotations.get(_PROVISIONED_BY) == PROVISIONER
 
 
 def is_at(volume: PersistentVolume, path: Path) -> bool:
-    """Return whether the volume keeps its data in this directory. After a restore elsewhere it may not."""
+    """Return whether the volume's data are in this directory.
+
+    They are not if a backup was restored to another directory.
+    """
     return volume.spec.host_path is not None and volume.spec.host_path.path == str(path)
 
 
@@ -105,7 +111,7 @@ class ClaimBinder(Reconciler):
     """The controller that binds PersistentVolumeClaims to directories of this machine.
 
     It removes the directory and the volume of a deleted claim. A `Manager` runs it; its keys are claims.
-    root: where the directories of the volumes are.
+    root: the directory that contains the directories of the volumes.
     """
 
     name = "claim-binder"
@@ -116,13 +122,13 @@ class ClaimBinder(Reconciler):
         self._root = root
         self._remove = remove
         self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
-        self._volumes = manager.informer(PERSISTENT_VOLUME, indexes={_BY_CLAIM: _key_of_claim})
-        self._pods = manager.informer(POD, indexes={_BY_CLAIM: _claims_in_use})
+        self._volumes = manager.informer(PERSISTENT_VOLUME, indexes={_BY_CLAIM: _list_claim_keys})
+        self._pods = manager.informer(POD, indexes={_BY_CLAIM: _list_claims_in_use})
         self._classes: Any = manager.informer(STORAGE_CLASS)
         self._controller.watch(self._claims)
-        self._controller.watch(self._volumes, _key_of_claim)
-        # A pod that ends may be the last that uses a directory.
-        self._controller.watch(self._pods, _claims_in_use, when=_has_just_ended)
+        self._controller.watch(self._volumes, _list_claim_keys)
+        # A pod that finishes may be the last that uses a directory.
+        self._controller.watch(self._pods, _list_claims_in_use, when=_has_just_ended)
 
     async def _reconcile(self, key: str) -> Result:
         claim = self._claims.get(key)
@@ -136,9 +142,9 @@ class ClaimBinder(Reconciler):
         return _RETRY_SECONDS if waits else None
 
     async def _release_volume(self, key: str, volume: PersistentVolume) -> bool:
-        """Remove the directory and then the volume of a claim that is gone, once no pod uses it.
+        """Remove the directory and then the volume of a deleted claim, unless a pod still uses it.
 
-        Return False to retry.
+        Return False to retry later.
         """
         if any(not is_finished(pod) for pod in self._pods.by(_BY_CLAIM, key)):
             return True  # the end of the last pod calls this again
@@ -179,7 +185,7 @@ class ClaimBinder(Reconciler):
             )
 
     async def _mark_bound(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """Mark the claim and the volume as bound to each other, where they are not yet."""
+        """Mark the claim and the volume as bound to each other, if they are not marked yet."""
         if volume.status.phase != "Bound":
             await self._client.patch_object(
                 PERSISTENT_VOLUME, volume, {"status": {"phase": "Bound"}}, lock=False, subresource="status"
@@ -196,7 +202,7 @@ class ClaimBinder(Reconciler):
             )
 
     def _is_class_foreign(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether a StorageClass exists for the claim: another provisioner is responsible for it."""
+        """Return whether the claim has an existing StorageClass, whose provisioner is then responsible for it."""
         name = claim.spec.storage_class_name
         if name:
             return self._classes.get(name) is not None
@@ -204,13 +210,13 @@ class ClaimBinder(Reconciler):
         return any(one.metadata.annotations.get(_DEFAULT_CLASS) == "true" for one in classes)
 
 
-def _key_of_claim(volume: PersistentVolume) -> Iterator[str]:
+def _list_claim_keys(volume: PersistentVolume) -> Iterator[str]:
     claim = volume.spec.claim_ref
     if claim is not None:
         yield f"{claim.namespace}/{claim.name}"
 
 
-def _claims_in_use(pod: Pod) -> Iterator[str]:
+def _list_claims_in_use(pod: Pod) -> Iterator[str]:
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"

@@ -1,1 +1,1 @@
-"""Controllers that publish where the server is and what it serves."""
+"""Controllers that publish the server's address and the API groups that it serves."""

@@ -1,7 +1,7 @@
-"""List what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
+"""Keep an APIService for each group version that this server serves, as kube-apiserver does.
 
-They are local and available. Clients read there which groups exist, and wait until one is available. Discovery does not
-depend on them.
+The APIServices are local and available. Clients read from them which groups exist, and wait until a group is available.
+Discovery does not depend on them.
 """
 
 import re
@@ -65,7 +65,7 @@ class ApiServices(Reconciler):
         follow_definitions(manager).on_change(self._on_definition_changed)
 
     async def run(self) -> None:
-        """Queue all APIServices that the server serves itself, then work until `stop`."""
+        """Queue the APIServices of all served group versions, then work until `stop`."""
         for name in self._list_served():
             self._controller.queue.add(name)
         await super().run()
@@ -88,7 +88,7 @@ class ApiServices(Reconciler):
                 if served is not None:
                     await self._client.create(API_SERVICE.seen_as(dict), api_service(*served))
             elif present.spec.service is not None:
-                return None  # its writer says that another server serves it
+                return None  # another server serves this version, according to the user who wrote the APIService
             elif served is None:
                 if MANAGED in present.metadata.labels:
                     await self._client.delete_object(API_SERVICE, present)
@@ -102,9 +102,9 @@ class ApiServices(Reconciler):
 
 
 def api_service(group: str, version: str) -> dict[str, Any]:
-    """Return the APIService of a version that is served here."""
+    """Return the APIService of a group version that this server serves itself."""
     ours = group in _GROUPS
-    priorities = (_GROUPS[group], _version_priority(group, version)) if ours else (1000, 100)
+    priorities = (_GROUPS[group], _compute_version_priority(group, version)) if ours else (1000, 100)
     return {
         "metadata": {"name": f"{version}.{group}", "labels": {MANAGED: "onstart" if ours else "true"}},
         "spec": {
@@ -116,8 +116,8 @@ def api_service(group: str, version: str) -> dict[str, Any]:
     }
 
 
-def _version_priority(group: str, version: str) -> int:
-    """Return upstream's priority: newer versions come before older ones, and stable versions before others."""
+def _compute_version_priority(group: str, version: str) -> int:
+    """Return upstream's priority of a version: newer versions come first, and stable versions before others."""
     stable = _STABLE.fullmatch(version)
     return 1 if not group else 15 * int(stable[1]) if stable else 9
 

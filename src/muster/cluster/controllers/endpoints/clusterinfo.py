@@ -1,6 +1,6 @@
-"""Keep the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
+"""Keep the ConfigMap `cluster-info`, which tells other machines the server's address, where kubeadm keeps it.
 
-`muster cluster invite` reads it. It holds no secret, but a user who may not list ConfigMaps does not see it.
+`muster cluster invite` reads it. It contains no secret, but a user who may not list ConfigMaps does not see it.
 """
 
 from muster.api.core import CONFIG_MAP, ConfigMap
@@ -17,9 +17,9 @@ _KEY = f"{NAMESPACE}/{NAME}"
 
 
 class ClusterInfo(Reconciler):
-    """The controller that keeps the ConfigMap `cluster-info`, which holds a kubeconfig without a user.
+    """The controller that keeps the ConfigMap `cluster-info`, which contains a kubeconfig without a user.
 
-    A `Manager` runs it; its only key is the ConfigMap's.
+    A `Manager` runs it; its only key is the key of that ConfigMap.
     """
 
     name = "cluster-info"
@@ -31,7 +31,7 @@ class ClusterInfo(Reconciler):
         self._maps.on_change(self._on_map_changed)
 
     async def run(self) -> None:
-        """Keep the ConfigMap as it should be, until `stop`."""
+        """Queue the ConfigMap, then work until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 

@@ -1,6 +1,6 @@
-"""Keep the service `kubernetes`, by which programs find the server: set its port, and create it again when deleted.
+"""Keep the Service `kubernetes`, by which programs find the server: set its port, and create it again when deleted.
 
-The service has no endpoints: the server listens on loopback, which no endpoint may name.
+The Service has no endpoints: the server listens on loopback, and endpoints may not have loopback addresses.
 """
 
 from muster.api.core import SERVICE, Service
@@ -34,7 +34,7 @@ class ServerService(Reconciler):
         await super().run()
 
     def _on_service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Queue a deleted service. As upstream, users' changes of it stay until the next start."""
+        """Queue the Service if it was deleted. As upstream, changes by users stay until the next start."""
         if new is None and old is not None and key_of(old) == _KEY:
             self._controller.queue.add(_KEY)
 

@@ -1,1 +1,1 @@
-"""The recorder of ended runs, for `muster history`."""
+"""The recorder of finished runs of jobs, for `muster history`."""

@@ -1,4 +1,4 @@
-"""Say why a job failed, in the words of `muster ps`, from the objects that the informers hold."""
+"""Explain why a job failed, in the words of `muster ps`, from the objects in the informers."""
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD
@@ -18,7 +18,7 @@ class FailureCauses:
         self._pods = manager.informer(POD, indexes={BY_JOB: job_key})
 
     def explain(self, job: Job | JobSet) -> str:
-        """Return which worker of a failed job failed first and how, or which limit it met; "" without a failure."""
+        """Return which worker of a failed job failed first and how, or which limit was reached; "" without failure."""
         key = own_key(job.metadata)
         record = record_of(job, self._jobs.by(BY_OWNER, key))
         if record.end is None or record.end.word != "Failed":

@@ -1,7 +1,8 @@
-"""Record every run in the history once it has ended, for `muster history`.
+"""Record every run of a job in the history after it has finished, for `muster history`.
 
-A run is written after its end was acknowledged, many in one write. A restarted server finds the runs that a killed one
-had not written: ended jobs still exist, and the store keeps the last state of deleted ones for minutes.
+A run is recorded after the write that finished it was acknowledged, and many runs share one write. A restarted server
+finds the runs that a killed server had not recorded: finished jobs still exist, and the store keeps the last state of
+deleted jobs for minutes.
 """
 
 import asyncio
@@ -26,11 +27,11 @@ from muster.runtime.control.manager import Manager
 
 T = TypeVar("T")
 
-# Runs that come within this time go into one write.
+# Runs that finish within this time share one write.
 GATHER_SECONDS = 0.2
-# How many runs go into one write: some 10 ms of the event loop.
+# The maximum number of runs per write: some 10 ms of the event loop.
 _AT_ONCE = 100
-# A query includes all runs that had ended before it, unless the cluster is too busy to catch up within this time.
+# A query includes all runs that had finished before it, unless the cluster is too busy to catch up within this time.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 
@@ -40,14 +41,18 @@ log = logging.getLogger(__name__)
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The bounds on the runs in the history: their age since their end, and their number. The newest are kept."""
+    """The bounds on the runs in the history. The newest runs are kept.
+
+    age: the maximum time since a run finished.
+    most: the maximum number of runs.
+    """
 
     age: timedelta
     most: int
 
 
 class Recorder:
-    """The controller that writes runs into the history. A `Manager` runs it."""
+    """The controller that writes finished runs into the history. A `Manager` runs it."""
 
     name = "history"
 
@@ -66,7 +71,7 @@ class Recorder:
         self._newest[resource] = revision
 
     async def run(self) -> None:
-        """Record the jobs that were deleted while no server ran, then write ended runs until `stop`."""
+        """Record the jobs that were deleted while no server ran, then write finished runs until `stop`."""
         async with self._writing:  # recorded runs are not written again
             gone: list[Source] = [*self._list_deleted(JOB_SET), *self._list_deleted(JOB), *self._list_deleted(WORKLOAD)]
             self._runs.add_deleted(gone, self._list_deleted(POD))
@@ -78,11 +83,11 @@ class Recorder:
         await self._loop.run()
 
     async def stop(self) -> None:
-        """Stop `run`, after a last write."""
+        """Stop `run` after one last write."""
         await self._loop.stop()
 
     async def write(self) -> None:
-        """Write all runs whose end is known, and remove those that are too old or too many. Raises `HistoryError`."""
+        """Write all finished runs, and remove runs that are too old or too many. Raises `HistoryError`."""
         async with self._writing:
             while self._unwritten or self._runs.due:
                 self._unwritten |= {run.uid: run for run in self._runs.take(_AT_ONCE)}
@@ -93,9 +98,9 @@ class Recorder:
                 self._unwritten.clear()
 
     async def caught_up(self) -> None:
-        """Write all runs that had ended before this call.
+        """Write all runs that had finished before this call.
 
-        Wait a limited time for their events. Raises `HistoryError`.
+        Wait a limited time for their events to arrive. Raises `HistoryError`.
         """
         wanted = dict(self._newest)
         until = self._clock.monotonic() + _PATIENCE_SECONDS
@@ -108,7 +113,7 @@ class Recorder:
         return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in latest.items())
 
     def _list_deleted(self, kind: Kind[T]) -> list[T]:
-        """Return the last states of deleted objects, as far as the store still has them."""
+        """Return the last states of deleted objects of this kind, as far as the store still has them."""
         try:
             watch = self._store.watch(kind.resource, self._store.oldest)
         except Compacted as compacted:  # this resource has had more changes than the store keeps
@@ -124,7 +129,7 @@ class Recorder:
 
 
 def row_of(run: Run) -> Row:
-    """Return the run as a row of the history's table."""
+    """Return a run as a row of the history's table."""
     submitted, ended = int(run.submitted.timestamp()), int(run.ended.timestamp())
     body = msgspec.json.encode(run)
     return Row(run.uid, run.namespace, run.name, run.owner, run.queue, run.state, submitted, ended, body)

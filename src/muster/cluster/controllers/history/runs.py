@@ -1,7 +1,7 @@
-"""Find the runs to record: those of jobs that have ended, and of jobs that were deleted before.
+"""Find the runs to record: the runs of finished jobs, and of jobs that were deleted before they finished.
 
-Facts that go with their objects are remembered for as long as they are needed: the last state of a deleted job while
-pods of it are left, and what its pods leave behind. Nothing here waits.
+Some facts disappear with their objects, and are remembered as long as they are needed: the last state of a deleted job
+while some of its pods exist, and the results of its pods. Nothing in this module waits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -31,14 +31,19 @@ _BY_UID = "uid"
 # Indexes of Jobs by the JobSet that owns them, and of pods by their Job or JobSet.
 BY_OWNER, BY_JOB = "history-owner", "history-job"
 
-# The most failed pods to remember of a job that ended, and whose run was not returned yet.
+# The maximum number of failed pods to remember for a finished job whose run was not returned yet.
 _MOST_FAILED = 16
 
 Source: TypeAlias = Job | JobSet | Workload
 
 
 class _Gone(Struct, frozen=True):
-    """A deleted job, the time of its deletion, and its pods whose deletion was not seen."""
+    """A deleted job.
+
+    subject: the job's last state.
+    at: the time of its deletion.
+    pods: the pods of the job whose deletion was not observed yet.
+    """
 
     subject: JobRecord | Workload
     at: datetime
@@ -48,7 +53,7 @@ class _Gone(Struct, frozen=True):
 class Runs:
     """The jobs and pods of a manager's informers, from which runs are recorded.
 
-    changed: called when a run has to be examined.
+    changed: called when a run is due for `take`.
     """
 
     def __init__(self, manager: Manager, changed: Callable[[], None]) -> None:
@@ -62,18 +67,18 @@ class Runs:
         self._known: set[str] = set()  # recorded before this start
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
         self._gone: dict[str, _Gone] = {}
-        self._traces: dict[str, Trace] = {}  # of pods that are gone
+        self._traces: dict[str, Trace] = {}  # the traces of deleted pods
         self._failed: dict[str, tuple[Pod, ...]] = {}  # failed pods that went after the end of their due run
 
     def follow(self) -> None:
-        """Follow all existing jobs, JobSets, Workloads and pods, and every change of them from now on."""
+        """Add all existing jobs, JobSets, Workloads and pods, and follow every change of them from now on."""
         self._sets.on_change(self._on_source_changed)
         self._jobs.on_change(self._on_source_changed)
         self._workloads.on_change(self._on_source_changed)
         self._pods.on_change(self._on_pod_changed)
 
     def add_deleted(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
-        """Add objects that were deleted while nothing followed them."""
+        """Add objects that were deleted while no server ran."""
         jobs = [one for one in sources if isinstance(one, Job)]
         for source in sources:
             if not self._is_part(source):
@@ -85,18 +90,18 @@ class Runs:
 
     @property
     def due(self) -> Iterable[str]:
-        """The UIDs of the runs to examine."""
+        """The UIDs of the runs to examine in `take`."""
         return tuple(self._due)
 
     def mark_known(self, uids: Iterable[str]) -> None:
-        """Mark runs that are recorded already and stay as they are."""
+        """Mark runs that are already recorded in their final form."""
         for uid in uids:
             if uid not in self._gone:
                 self._known.add(uid)
             self._forget(uid)
 
     def take(self, at_most: int) -> list[Run]:
-        """Examine at most `at_most` runs that are due, and return the new or changed ones. Each is returned once."""
+        """Examine at most `at_most` runs that are due; return the new or changed ones, each once."""
         due = [self._due.pop() for _ in range(min(at_most, len(self._due)))]
         return [run for uid in due if (run := self._update_run(uid)) is not None]
 
@@ -128,7 +133,7 @@ class Runs:
         for by_uid in (self._returned, self._gone, self._traces, self._failed):
             by_uid.pop(uid, None)
 
-    # -- what is seen
+    # -- events
 
     def _on_source_changed(self, old: Source | None, new: Source | None) -> None:
         source = new if new is not None else old
@@ -157,28 +162,28 @@ class Runs:
                 self._keep_failed(uid, pod)
                 is_news = not self._pods.by(BY_JOB, *job_key(pod))  # the last one
             else:
-                is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
+                is_news = _read_reported_usage(new) != (_read_reported_usage(old) if old is not None else "")
             if is_news and (uid in self._returned or uid in self._gone):
                 self._mark_due(uid)
 
     def _keep_failed(self, uid: str, pod: Pod) -> None:
-        """Keep a failed pod that is deleted before its run is returned, because it shows why the run failed."""
+        """Remember a failed pod that is deleted before its run is returned, because it shows why the run failed."""
         failed = self._failed.get(uid, ())
         if uid in self._due and uid not in self._returned and pod.status.phase == "Failed":
             self._failed[uid] = (*failed, pod)[:_MOST_FAILED]
 
     def _now(self) -> datetime:
-        """Return the time in whole seconds, like all times of the API."""
+        """Return the current time in whole seconds, like all times of the API."""
         return self._clock.now().replace(microsecond=0)
 
     def _mark_due(self, uid: str) -> None:
         self._due.add(uid)
         self._changed()
 
-    # -- what belongs together
+    # -- ownership
 
     def _find_runs(self, pod: Pod) -> list[str]:
-        """Return the UIDs of the runs that a pod is part of, except those that stay as they are."""
+        """Return the UIDs of the runs that a pod is part of, except runs that are already final."""
         uid, namespace = job_of(pod)[0], pod.metadata.namespace
         gone = [self._gone[uid].subject] if uid in self._gone else []
         jobs = [*gone, *self._sets.by(_BY_UID, uid), *self._jobs.by(_BY_UID, uid)]
@@ -205,7 +210,7 @@ class Runs:
         return [pod for key in keys for pod in self._pods.by(BY_JOB, key)]
 
     def _is_part(self, source: Source) -> bool:
-        """Return whether a source is the Job of a JobSet, the Workload of either, or a variant of a Workload."""
+        """Return whether a source is part of another run: a JobSet's Job, a job's Workload, or a Workload's variant."""
         if isinstance(source, Workload):
             if is_variant(source):
                 return True
@@ -217,8 +222,8 @@ class Runs:
         return above is not None and JOB_SET.is_of(above)
 
 
-def _reported_usage(pod: Pod) -> str:
-    """Return the usage that the node reported for a pod at its end."""
+def _read_reported_usage(pod: Pod) -> str:
+    """Return the usage annotation that the node wrote when the pod finished; "" without one."""
     return pod.metadata.annotations.get(USAGE_ANNOTATION, "")
 
 

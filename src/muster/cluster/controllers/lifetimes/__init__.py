@@ -1,1 +1,1 @@
-"""Controllers that end objects of any kind: the garbage collector, and the ends of namespaces and custom kinds."""
+"""Controllers that delete objects of any kind: the garbage collector, and removers of namespaces and custom kinds."""

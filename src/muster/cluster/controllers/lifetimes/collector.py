@@ -1,4 +1,4 @@
-"""Run the garbage collector: carry out what `ownership` decides, for every kind that is served."""
+"""Run the garbage collector: execute the decisions of `ownership`, for every kind that the server serves."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -26,7 +26,7 @@ WORKERS = 16
 
 
 class GarbageCollector(Reconciler):
-    """The garbage collector. A `Manager` runs it; its keys are UIDs."""
+    """The garbage collector. A `Manager` runs it; its keys are UIDs of objects."""
 
     name = "garbage-collector"
 
@@ -35,7 +35,7 @@ class GarbageCollector(Reconciler):
 
         kinds: the built-in kinds. The collector also follows each custom kind as long as the server serves it.
         """
-        super().__init__(manager, workers=WORKERS, lane=self._lane_of)
+        super().__init__(manager, workers=WORKERS, lane=self._find_lane)
         self._manager = manager
         self._graph = Graph()
         self._kinds: dict[str, Kind[Object]] = {}
@@ -45,10 +45,10 @@ class GarbageCollector(Reconciler):
             self._follow(kind)
         follow_custom_kinds(manager, kinds, self._on_kind_changed)
 
-    def _lane_of(self, uid: str) -> Lane:
-        """Return the lane of an object: its namespace.
+    def _find_lane(self, uid: str) -> Lane:
+        """Return the lane of an object in the queue: its namespace.
 
-        So a user who deletes many objects does not hold up the objects of others.
+        Lanes take turns, so a user who deletes many objects does not delay the objects of others.
         """
         item = self._graph.items.get(uid)
         return (item.namespace if item is not None else "",)
@@ -63,7 +63,7 @@ class GarbageCollector(Reconciler):
         if new is not None:
             self._follow(new)
         elif old is not None:
-            # All objects of the kind are gone before, even if their events have not come.
+            # All objects of the kind no longer exist, even if their events have not arrived.
             del self._kinds[old.resource], self._by_name[old.group, old.kind]
             for item in [item for item in self._graph.items.values() if item.resource == old.resource]:
                 self._on_gone(item.uid, item.owners)
@@ -109,9 +109,9 @@ class GarbageCollector(Reconciler):
         return None
 
     async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
-        """Return whether an owner does not exist. The server decides about an owner that the graph does not have.
+        """Return whether an owner does not exist. If the graph does not contain the owner, ask the server.
 
-        An object of another namespace is no owner.
+        An object of another namespace does not count as an owner.
         """
         known = self._graph.items.get(owner.uid)
         if known is not None:
@@ -140,19 +140,25 @@ class GarbageCollector(Reconciler):
                     )
                 case DropReferences(item, owners):
                     remaining = [owner for owner in item.owners if owner.uid not in owners]
-                    await self._patch(item, {"ownerReferences": remaining})
+                    await self._patch_metadata(item, {"ownerReferences": remaining})
                 case DropFinalizer(item, finalizer):
-                    await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
+                    await self._patch_metadata(
+                        item, {"finalizers": [name for name in item.finalizers if name != finalizer]}
+                    )
 
-    async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
-        """Change the metadata of exactly the version that was decided on: lists are replaced whole."""
+    async def _patch_metadata(self, item: Item, metadata: dict[str, Any]) -> None:
+        """Change the metadata of the object's version on which the decision was based.
+
+        The patch replaces whole lists.
+        """
         current = await self._read_current(item)
         await self._client.patch_object(self._kinds[item.resource], current, {"metadata": metadata})
 
     async def _read_current(self, item: Item) -> Object:
-        """Return the object as the server has it now.
+        """Return the current object from the server.
 
-        Raises `ApiError` (Conflict) if it is another object than the one decided about, because others may own that.
+        Raises `ApiError` (Conflict) if it differs from the object that was decided about, because its owners may
+        differ.
         """
         current = await self._client.get(self._kinds[item.resource], item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:

@@ -1,7 +1,7 @@
-"""Follow the kinds that users define, as they come and go, for controllers that deal with all kinds.
+"""Notify controllers of custom kinds that appear and disappear, if they handle all kinds.
 
 The source are the CustomResourceDefinitions. A kind exists while its definition is established and serves a version. A
-kind that is built in, and so always served, does not come or go.
+built-in kind is always served, so this module ignores it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLIS
 from muster.runtime.control.manager import Manager
 from muster.runtime.informer import Informer
 
-# Called with a kind that has come, gone, or changed its version: as it was (or None), and as it is (or None).
+# Called with a kind that appeared, disappeared or changed its version: the old kind and the new kind, or None.
 Listener: TypeAlias = Callable[[Kind[Object] | None, Kind[Object] | None], None]
 
 
@@ -29,14 +29,14 @@ class _Version(Struct):
 
 
 class _Names(Struct):
-    """The names in a definition that are needed here."""
+    """A version in a definition, without its schema, which may be large."""
 
     plural: str = ""
     kind: str = ""
 
 
 class _Spec(Struct):
-    """The fields of a definition's spec that are needed here."""
+    """The part of a definition's names that this package needs."""
 
     group: str = ""
     names: _Names = _Names()
@@ -45,7 +45,7 @@ class _Spec(Struct):
 
 
 class _Condition(Struct):
-    """A condition without its texts."""
+    """A condition of a CustomResourceDefinition: its type and status only."""
 
     type: str = ""
     status: str = ""
@@ -61,8 +61,8 @@ class _Status(Struct):
 class Definition(Struct):
     """A CustomResourceDefinition without its large parts.
 
-    metadata: its name is that of the resource.
-    spec: what the kind is.
+    metadata: its metadata; its name is the name of the resource.
+    spec: the definition of the kind.
     status: whether the kind is accepted and served.
     """
 
@@ -72,9 +72,9 @@ class Definition(Struct):
 
     @property
     def kind(self) -> Kind[Object] | None:
-        """The kind, in its storage version if that is served; None if no version is served.
+        """The kind, in its storage version if that is served, else in a served version; None without a served version.
 
-        While a definition is being deleted, its storage version is served in any case.
+        While a definition is being deleted, its storage version counts as served.
         """
         served = [version for version in self.spec.versions if version.served]
         if not served and self.metadata.deletion_timestamp is not None:
@@ -88,11 +88,11 @@ class Definition(Struct):
 
     @property
     def has_its_names(self) -> bool:
-        """Whether the definition has the names that it requests, and no other has them."""
+        """Whether the definition's names are accepted, so that no other definition has them."""
         return self.holds(NAMES_ACCEPTED)
 
     def holds(self, condition: str) -> bool:
-        """Return whether a condition is true."""
+        """Return whether a condition of the definition is true."""
         return is_true(self.status.conditions, condition)
 
 
@@ -105,7 +105,7 @@ def follow_definitions(manager: Manager) -> Informer[Definition]:
 
 
 def follow_custom_kinds(manager: Manager, builtin: Iterable[Kind[Any]], listener: Listener) -> None:
-    """Call a listener for each existing custom kind, then for every change; leave out the kinds of `builtin`."""
+    """Call a listener for each existing custom kind, and then for every change. Leave out the kinds of `builtin`."""
     names = frozenset(kind.resource for kind in builtin)
 
     def changed(old: Definition | None, new: Definition | None) -> None:

@@ -1,7 +1,8 @@
-"""End definitions: delete the objects of a kind first, and pass freed names to waiting definitions.
+"""Delete the objects of deleted definitions, and pass freed names to waiting definitions.
 
 Upstream has finalizer and naming controllers for this (k8s.io/apiextensions-apiserver/pkg/controller/finalizer,
-status). The server decides in every write of a definition whether a name is free; this controller only has to write.
+status). The server decides in every write of a definition whether its names are free; this controller only has to
+write.
 """
 
 from collections.abc import Iterable
@@ -22,12 +23,15 @@ RECHECK_SECONDS = 5.0
 
 
 class CustomResourceController(Reconciler):
-    """The controller that deletes the objects of a deleted definition. Its keys name definitions."""
+    """The controller that deletes the objects of a deleted definition. Its keys are names of definitions."""
 
     name = "custom-resource-controller"
 
     def __init__(self, manager: Manager, builtin: Iterable[Kind[Any]]) -> None:
-        """Make the controller. Objects of `builtin` kinds outlive their definitions: they are served without."""
+        """Make the controller.
+
+        builtin: kinds that are served without a definition, so their objects outlive it.
+        """
         super().__init__(manager, workers=2)
         self._builtin = frozenset(kind.resource for kind in builtin)
         self._definitions = follow_definitions(manager)
@@ -35,7 +39,7 @@ class CustomResourceController(Reconciler):
 
     def _on_definition_changed(self, old: Definition | None, new: Definition | None) -> None:
         if new is not None:
-            # Every write of a definition settles its names, so only those from before the start are written again.
+            # Every write of a definition checks its names. So only definitions from before the start are written again.
             waits = old is None and not new.has_its_names
             if waits or new.metadata.deletion_timestamp is not None:
                 self._controller.queue.add(new.metadata.name)
@@ -62,12 +66,12 @@ class CustomResourceController(Reconciler):
         return None
 
     async def _request_names(self, name: str) -> None:
-        """Make the server check the names of a definition again. It does so in every write that changes something."""
+        """Write a definition, so that the server checks again whether its names are free."""
         with ignoring("NotFound"):
             await self._client.patch(DEFINITION, name, {"status": {"conditions": []}}, subresource="status")
 
     async def _delete_objects(self, kind: Kind[Object]) -> bool:
-        """Delete all objects of a kind; return whether none is left."""
+        """Delete all objects of a kind; return False if some remain."""
         listing = await self._client.list(kind)
         for namespace in sorted(
             {obj.metadata.namespace for obj in listing.items if not obj.metadata.deletion_timestamp}

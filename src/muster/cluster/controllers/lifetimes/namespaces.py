@@ -1,8 +1,9 @@
-"""Run the life of namespaces: create what each has from the start, and empty deleted namespaces.
+"""Give each namespace its initial objects, and empty deleted namespaces.
 
-The contents are deleted once, pods first. As long as there is a pod, everything that pods need (network policies,
-secrets, accounts) stays. Some deletions take time (pods end, finalizers are met). The controller looks again when the
-last object of a kind is gone, and at intervals. The namespace's conditions say what is left.
+The contents are deleted once, pods first. While the namespace has pods, everything that pods need (network policies,
+secrets, accounts) stays. Some deletions take time: pods terminate, and finalizers are removed. The controller checks
+again when the last object of a kind is deleted, and at intervals. The namespace's conditions report the remaining
+objects.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,7 @@ from muster.runtime.objects import BY_NAMESPACE, by_namespace, key_of
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
-# For objects that the informers had not seen yet when everything was deleted.
+# For objects that the informers had not yet received when the contents were deleted.
 RECHECK_SECONDS = 5.0
 
 
@@ -71,7 +72,7 @@ class NamespaceController(Reconciler):
             self._controller.queue.add(old.metadata.namespace)
 
     def _on_content_changed(self, informer: Informer[Object], old: Object | None, new: Object | None) -> None:
-        """Look again once the last object of a kind is gone from a terminating namespace."""
+        """Queue a terminating namespace when its last object of a kind is deleted."""
         if new is not None or old is None:
             return
         name = old.metadata.namespace
@@ -101,7 +102,7 @@ class NamespaceController(Reconciler):
             await self._client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), namespace)
 
     async def _delete_contents(self, namespace: str) -> bool:
-        """Delete each object of a namespace that is not being deleted yet; return whether no object is left."""
+        """Delete each object of a namespace that is not being deleted yet; return whether the namespace is empty."""
         is_empty = True
         for informer in list(self._contents.values()):
             kind = informer.kind
@@ -129,7 +130,7 @@ class NamespaceController(Reconciler):
     async def _has_any(self, kind: Kind[Object], namespace: str) -> bool:
         """Return whether the namespace has an object of this kind.
 
-        The server is asked, because informers may be behind.
+        Ask the server, because informers may be behind.
         """
         return bool((await self._client.page(kind, namespace, limit=1)).items)
 

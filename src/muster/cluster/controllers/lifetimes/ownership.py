@@ -1,8 +1,11 @@
-"""Decide for the garbage collector what follows for dependents when an owner is deleted. Pure.
+"""Decide for the garbage collector how the deletion of an owner affects its dependents. Pure.
 
-An object is kept as long as one of its owners exists. A finalizer on a deleted owner says how its dependents go
+An object is kept as long as one of its owners exists. A finalizer on a deleted owner decides about its dependents
 (upstream's garbage collection, without a KEP since 1.8):
-`orphan`: they stay, without the reference; `foregroundDeletion`: they go first; neither: they go afterwards.
+
+- `orphan`: the dependents stay, without the reference;
+- `foregroundDeletion`: the dependents are deleted before the owner;
+- neither: the dependents are deleted after the owner.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +19,7 @@ DELETED_REMEMBERED = 100_000
 
 
 class Item(Struct, frozen=True):
-    """The knowledge of the garbage collector about one object."""
+    """The facts about one object that the garbage collector needs."""
 
     resource: str
     namespace: str
@@ -28,7 +31,7 @@ class Item(Struct, frozen=True):
 
     @classmethod
     def of(cls, resource: str, meta: ObjectMeta) -> "Item":
-        """Return what the collector keeps of an object, from the object's metadata."""
+        """Return the item of an object, from the object's metadata."""
         return cls(
             resource=resource,
             namespace=meta.namespace,
@@ -40,7 +43,10 @@ class Item(Struct, frozen=True):
         )
 
     def agrees_with(self, resource: str, meta: ObjectMeta) -> bool:
-        """Return whether this item is up to date with the metadata. Objects with the same UID have the same name."""
+        """Return whether this item is up to date with an object's metadata.
+
+        The UID and the name must be equal already.
+        """
         return (
             self.resource == resource
             and self.owners == meta.owner_references
@@ -50,13 +56,14 @@ class Item(Struct, frozen=True):
 
     @property
     def waits_for_dependents(self) -> bool:
-        """Whether the object is being deleted in the foreground: its dependents go first."""
+        """Whether the object is being deleted in the foreground, so that its dependents are deleted first."""
         return self.deleting and FOREGROUND_FINALIZER in self.finalizers
 
 
 class Delete(Struct, frozen=True):
-    """The action that deletes an item all of whose owners are gone, or wait for the item in a foreground deletion.
+    """The action that deletes an item without a remaining owner.
 
+    No owner remains if each is deleted, or waits for the item in a foreground deletion.
     foreground: whether the item's own dependents must be deleted before the item.
     """
 
@@ -65,14 +72,14 @@ class Delete(Struct, frozen=True):
 
 
 class DropReferences(Struct, frozen=True):
-    """The action that removes references to owners from an item."""
+    """The action that removes references to owners from an item. owners: the UIDs of these owners."""
 
     item: Item
     owners: frozenset[str]  # UIDs
 
 
 class DropFinalizer(Struct, frozen=True):
-    """The action that removes a finalizer from an item, once the collector has done what the finalizer asks for."""
+    """The action that removes a finalizer from an item, after the collector has done the finalizer's work."""
 
     item: Item
     finalizer: str
@@ -82,7 +89,7 @@ Action = Delete | DropReferences | DropFinalizer
 
 
 class Graph:
-    """All objects that own or are owned, by UID, and the edges between them."""
+    """All objects that are owners or have owners, by UID, and the edges between them."""
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
@@ -110,7 +117,7 @@ class Graph:
         return uid in self._deleted
 
     def dependents(self, uid: str) -> Iterator[Item]:
-        """Yield the objects that name this one as an owner, in the order in which they were added.
+        """Yield the objects that name this object as an owner, in the order in which they were added.
 
         There may be very many. An object in another namespace than its owner's does not count.
         """
@@ -122,7 +129,7 @@ class Graph:
     def yield_blocking(self, item: Item) -> Iterator[Item]:
         """Yield the dependents that must be deleted before an item that is deleted in the foreground.
 
-        Dependents that wait for the item are left out, because in a circle no object could be deleted first.
+        Leave out dependents that themselves wait for the item, because in a circle no object could be deleted first.
         """
         for dependent in self.dependents(item.uid):
             if not (item.waits_for_dependents and self._waits_for(dependent, item.uid)):
@@ -155,8 +162,9 @@ class Graph:
 def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiting: frozenset[str]) -> list[Action]:
     """Return what to do about one object now.
 
-    absent: the UIDs of owners that do not exist. waiting: the UIDs of owners that are being deleted in the foreground.
-    `dependents` is read only as far as the answer needs.
+    dependents: read only as far as the decision needs.
+    absent: the UIDs of owners that do not exist.
+    waiting: the UIDs of owners that are being deleted in the foreground.
     """
     if item.deleting:
         return _decide_deletion(item, dependents)
@@ -172,9 +180,9 @@ def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiti
 
 
 def _decide_deletion(item: Item, dependents: Iterable[Item]) -> list[Action]:
-    """Return what to do about an object that is being deleted while others depend on it.
+    """Return what to do about an object that is being deleted and may have dependents.
 
-    Only the finalizers of the garbage collector are considered; all others belong to other programs.
+    Only the finalizers of the garbage collector count; all other finalizers belong to other programs.
     """
     if ORPHAN_FINALIZER in item.finalizers:
         own = frozenset([item.uid])

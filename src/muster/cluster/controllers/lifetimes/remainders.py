@@ -1,6 +1,6 @@
-"""Compute the conditions that say what is left in a namespace that is being emptied. Pure.
+"""Compute the conditions that report the remaining objects of a terminating namespace. Pure.
 
-Types, reasons and messages are those of kube-controller-manager: users look here why a namespace does not go.
+Types, reasons and messages are kube-controller-manager's. Users read here why a namespace does not disappear.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from datetime import datetime
 from muster.api.core import NamespaceCondition
 from muster.api.meta import Object
 
-# Every failure is retried, so these conditions always say that there is none.
+# Every failure is retried, so these conditions always report no failure.
 _SOUND = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -27,15 +27,16 @@ def make_conditions(
 ) -> tuple[NamespaceCondition, ...]:
     """Return the new conditions of a terminating namespace.
 
-    left: what is left in it, by resource (`pods`, `jobs.batch`). before: its present conditions.
+    left: the remaining objects, by resource (`pods`, `jobs.batch`).
+    before: the current conditions.
     """
     known = {condition.type: condition for condition in before}
     updated = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]
-    updated += [_content_condition(left), _finalizers_condition(left)]
+    updated += [_make_content_condition(left), _make_finalizers_condition(left)]
     return tuple(_with_transition_time(condition, known.get(condition.type), now) for condition in updated)
 
 
-def _content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _make_content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceContentRemaining"
     counts = sorted((_qualify(resource), len(objects)) for resource, objects in left.items() if objects)
     if not counts:
@@ -46,7 +47,7 @@ def _content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceConditi
     return NamespaceCondition(type=type_, status="True", reason="SomeResourcesRemain", message=message)
 
 
-def _finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _make_finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceFinalizersRemaining"
     counts = Counter(name for objects in left.values() for obj in objects for name in obj.metadata.finalizers)
     if not counts:
@@ -58,7 +59,7 @@ def _finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCond
 
 
 def _qualify(resource: str) -> str:
-    """Return the resource with its group, which is empty for core resources: `pods.`."""
+    """Return the resource followed by its group, which is empty for core resources: `pods.`."""
     return resource if "." in resource else f"{resource}."
 
 

@@ -1,1 +1,1 @@
-"""Controllers that count against a limit: the use of ResourceQuotas, and the evictions that budgets allow."""
+"""Controllers that count usage against a limit: of ResourceQuotas, and of PodDisruptionBudgets."""

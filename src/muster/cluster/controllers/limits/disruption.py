@@ -1,7 +1,7 @@
 """Write into each PodDisruptionBudget how many of its pods may be evicted now.
 
-The API server charges each eviction to the budget itself (`apiserver.pods.budgets`); this controller sets what there is
-to spend.
+The API server itself deducts each eviction from the budget (`apiserver.pods.budgets`); this controller sets the allowed
+number.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
-# Pods come, get ready and go many at a time: changes of one budget's pods within this time are handled together.
+# Many pods are created, become ready and are deleted together: changes within this time lead to one reconcile.
 GATHER_SECONDS = 0.1
 
 _BY_LABEL = "label"
@@ -39,7 +39,7 @@ _UNMANAGED = (
 
 
 class _NoScaleError(Exception):
-    """Raised when the number of wanted pods is unknown; says why in upstream's words."""
+    """A failure to determine how many pods are wanted. The message has upstream's words."""
 
 
 class DisruptionController(Reconciler):
@@ -91,7 +91,7 @@ class DisruptionController(Reconciler):
         return state.again.total_seconds() if state.again is not None else None
 
     async def _count_wanted(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
-        """Return how many pods the controllers of these pods want in all. Raises `_NoScaleError`."""
+        """Return how many pods the controllers of these pods want in total. Raises `_NoScaleError`."""
         owners = [controller_of(pod.metadata) for pod in pods]
         if None in owners:
             text = _UNMANAGED.format(selector=label_matcher(budget.spec.selector))
@@ -109,7 +109,7 @@ class DisruptionController(Reconciler):
         return min(sum(wanted.values()), _MOST)
 
     async def _read_scale(self, owner: OwnerReference, namespace: str) -> Scale | None:
-        """Return the scale of a controller, or of its Deployment; None if it does not exist.
+        """Return the scale of a pod's controller, or of the controller's Deployment; None if it does not exist.
 
         Raises `_NoScaleError`.
         """
@@ -147,21 +147,21 @@ class DisruptionController(Reconciler):
 
 def _is_relevant(old: Pod | None, new: Pod | None) -> bool:
     """Return whether a change of a pod changes the status of a budget."""
-    return old is None or new is None or _relevant_facts(old) != _relevant_facts(new)
+    return old is None or new is None or _select_relevant_facts(old) != _select_relevant_facts(new)
 
 
-def _relevant_facts(pod: Pod) -> object:
+def _select_relevant_facts(pod: Pod) -> object:
     meta = pod.metadata
     return meta.labels, meta.deletion_timestamp, meta.owner_references, is_ready(pod)
 
 
 def _index_keys_of_pod(pod: Pod) -> Iterable[str]:
-    """Return the index keys of budgets that may select the pod: its namespace, and each of its labels in it."""
+    """Return the index keys of budgets that may select the pod: its namespace, and each of its labels there."""
     return (_index_key(pod.metadata), *(_index_key(pod.metadata, pair) for pair in pod.metadata.labels.items()))
 
 
 def _index_key_of_budget(budget: PodDisruptionBudget) -> tuple[str]:
-    """Return the index key of all pods of a budget: a label that they must have, if the selector names one."""
+    """Return the index key of a budget: its namespace, and one label that its selector requires, if any."""
     selector = budget.spec.selector
     pairs = sorted(selector.match_labels.items()) if selector is not None else ()
     return (_index_key(budget.metadata, *pairs[:1]),)

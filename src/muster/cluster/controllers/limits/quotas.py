@@ -1,7 +1,7 @@
-"""Write into each ResourceQuota what is used of it.
+"""Write into each ResourceQuota how much of it is used.
 
-The API server keeps the accounts itself (`apiserver.plugins`), because no write may bypass them. This controller
-reports them to users and controllers. It follows the changes of those resources that some quota limits.
+The API server itself counts the usage (`apiserver.plugins`), because no write may bypass a quota. This controller
+reports the usage to users and controllers. It follows only the resources that some quota limits.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ class QuotaController(Reconciler):
         self._followers: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Compute the usage of quotas until `stop`."""
+        """Write the usage of quotas until `stop`."""
         try:
             await super().run()
         finally:
             await cancel(self._followers.values())
 
     async def _follow(self, resource: str, watch: Watch) -> None:
-        """Queue the quotas of a namespace whenever an object of this resource changes there."""
+        """Queue the quotas of a namespace whenever an object of this resource changes in it."""
         while True:
             try:
                 changes = await watch.next()

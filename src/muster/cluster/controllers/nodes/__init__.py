@@ -1,1 +1,1 @@
-"""Controllers of nodes and the pods on them: health, taints, evictions, and pods whose node is lost."""
+"""Controllers of nodes and the pods on them: health, taints, evictions, and pods of lost nodes."""

@@ -1,9 +1,10 @@
-"""Decide when and how a pod has to leave a tainted node. Pure.
+"""Decide when and how a pod must leave a tainted node. Pure.
 
-A pod is *evicted* from a node that answers: it is asked to end, and its node reports its end. A lost node answers
-nothing. A pod there is *written off* once it certainly does not run. That is so when its node ends pods by itself after
-it has not reached the server for as long as they tolerate (`muster.dev/fenced`), or when an administrator marks the
-node as off (the taint `node.kubernetes.io/out-of-service`).
+A pod is *evicted* from a node that responds: its deletion is requested, and its node terminates it and reports the
+result. A lost node does not respond. A pod there is *written off* when it certainly does not run: it is marked as
+failed and deleted without its node. Two cases make this certain. A node with the annotation `muster.dev/fenced`
+terminates its pods by itself, after it has not reached the server for as long as they tolerate. Or an administrator
+marks the node as off, by the taint `node.kubernetes.io/out-of-service`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,20 +20,21 @@ from muster.api.pods import NODE_NOT_READY, is_deleting, is_finished
 from muster.api.values.taints import seconds_tolerated
 from muster.cluster.controllers.nodes.nodehealth import read_readiness
 
-# Nodes that are lost together are detected one after the other, as their Leases run out: a kubelet renews every 10 s.
+# Nodes that fail together are detected one after the other, as their Leases expire: a kubelet renews every 10 s.
 GATHER_SECONDS = 10.0
-# How long a pod stays that comes to a tainted node. Its Job creates another at once, which may come to the same node.
-# Without a pause that would go on as fast as the server can.
+# The minimum age of an evicted pod. Its Job creates another pod at once, which may be bound to the same node.
+# Without this pause that would repeat as fast as the server can.
 LEAST_STAY_SECONDS = 2.0
 _LOST_TAINT = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The time at which a pod leaves its node, on the monotonic clock, and how it leaves.
+    """The time at which a pod leaves its node, and how it leaves.
 
-    final: whether the pod is written off; otherwise it is asked to end. taint: the taint that evicts it, as kubectl
-    writes taints.
+    due: the time on the monotonic clock.
+    final: whether the pod is written off; otherwise its deletion is requested.
+    taint: the taint that evicts it, in kubectl's format.
     """
 
     due: float
@@ -43,8 +45,9 @@ class Departure:
 def plan_departure(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: bool) -> Departure | None:
     """Return when and how the pod leaves the node; None if it stays.
 
-    since: when each NoExecute taint of the node was first seen. is_heard: whether the node renews its Lease, whatever
-    its conditions still say: the node's own time for its pods has then begun again.
+    since: when each NoExecute taint of the node was first seen.
+    is_heard: whether the node renews its Lease. If it does, its own time for its pods has started again, whatever its
+    conditions still say.
     """
     if is_finished(pod) and (not is_deleting(pod) or pod.metadata.deletion_grace_period_seconds == 0):
         return None  # nothing of the pod is left to end, or only finalizers keep it
@@ -86,20 +89,17 @@ def _describe_taint(taint: Taint) -> str:
 
 
 def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departure:
-    """Return the departure, delayed so that the pod exists for at least `LEAST_STAY_SECONDS`.
-
-    clock: the current time on the clock that departures use.
-    """
+    """Return a taint as `key=value:effect`, or `key:effect` without a value."""
     created = pod.metadata.creation_timestamp
     left = LEAST_STAY_SECONDS - (now - created).total_seconds() if created is not None else 0.0
     return end if end.final or left <= 0 else replace(end, due=max(end.due, clock + left))
 
 
 def next_round(departures: Iterable[Departure]) -> float | None:
-    """Return when the next pods are removed; None if no pod is.
+    """Return when to remove the next pods; None if no pod has to leave.
 
-    Pods that are due soon after the first are removed with it, so that a gang on several lost nodes is removed at once.
-    The eviction of a pod waits for no other pod.
+    Pods that are written off soon after the first are removed with it, so that a gang on several lost nodes is removed
+    at once. An evicted pod waits for no other pod.
     """
     ordered = sorted(departures, key=lambda one: one.due)
     if not ordered:
@@ -111,7 +111,10 @@ def next_round(departures: Iterable[Departure]) -> float | None:
 
 
 def make_last_status(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
-    """Return the status to write for a pod that leaves; empty if it is written already, or the pod ended by itself."""
+    """Return the status to write for a pod before its removal; {} if it is written already or the pod has finished.
+
+    end: when and how the pod leaves.
+    """
     status: dict[str, Any] = {}
     if is_finished(pod):
         return status
@@ -134,6 +137,6 @@ def make_last_status(pod: Pod, end: Departure, now: datetime) -> dict[str, Any]:
 
 
 def not_ready(now: datetime) -> dict[str, Any]:
-    """Return the condition to write for a pod on a lost node: not ready, because its node is silent."""
+    """Return the condition to write for a pod on a lost node: not ready, because its node does not respond."""
     condition = {"type": "Ready", "status": "False", "reason": NODE_NOT_READY, "message": "Node is not ready"}
     return condition | {"lastTransitionTime": now.replace(microsecond=0)}

@@ -1,7 +1,8 @@
-"""Fail pods that no node will ever end: their node no longer exists, or they are deleted before they have one.
+"""Fail pods that no node will ever terminate.
 
-They are marked Failed, as upstream's pod garbage collector does, so that their Job counts them and releases them. Pods
-of a lost node also get the condition DisruptionTarget, and are then deleted.
+Either their node no longer exists, or they are deleted before they are bound to a node. As upstream's pod garbage
+collector does, this module marks them as Failed, so that their Job counts them and releases them. Pods of a lost node
+also get the condition DisruptionTarget, and are then deleted.
 """
 
 from typing import Any
@@ -15,15 +16,15 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# A node may be registered again after a restart of its agent; upstream's quarantine.
+# A node may register again after a restart of its agent. Upstream calls this time a quarantine.
 QUARANTINE_SECONDS = 40.0
 
 
 class LostPodCollector(Reconciler):
-    """The controller that fails and deletes the pods of a node whose Node object is gone.
+    """The controller that fails and deletes the pods of a node whose Node object no longer exists.
 
-    The pods stay for `QUARANTINE_SECONDS`, because the Node may come back. A `Manager` runs it; its keys are nodes that
-    pods name.
+    It waits for `QUARANTINE_SECONDS`, because the Node may be created again. A `Manager` runs it; its keys are the
+    names of nodes that pods name.
     """
 
     name = "pod-garbage-collector"
@@ -54,13 +55,13 @@ class LostPodCollector(Reconciler):
     async def _end_pod(self, pod: Pod, node: str) -> None:
         with ignoring("NotFound", "Conflict"):
             if not is_finished(pod):
-                patch = {"status": self._failed_status(node)}
+                patch = {"status": self._make_failed_status(node)}
                 await self._client.patch_object(
                     POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
-    def _failed_status(self, node: str) -> dict[str, Any]:
+    def _make_failed_status(self, node: str) -> dict[str, Any]:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -72,9 +73,9 @@ class LostPodCollector(Reconciler):
 
 
 class UnscheduledPodCollector(Reconciler):
-    """The controller that marks a deleted pod as failed if finalizers hold it and it has no node to end it.
+    """The controller that fails a deleted pod that finalizers hold and that no node can terminate.
 
-    A `Manager` runs it.
+    Such a pod was never bound to a node. A `Manager` runs it.
     """
 
     name = "unscheduled-pod-garbage-collector"

@@ -1,8 +1,9 @@
-"""Decide when a node is lost, and what is then written about the node. Pure.
+"""Decide when a node is lost, and which conditions and taints it then gets. Pure.
 
-The rules are those of upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
-- a node that has never had a Lease is never lost, unless an agent of Muster has registered it, which owes a Lease;
-- NoExecute taints are written at once, and not for one node in ten seconds: all members of a gang are lost together.
+The rules follow upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
+
+- a node that has never had a Lease is never lost, unless an agent of Muster has registered it, which must have a Lease;
+- NoExecute taints are written at once, and not for one node in ten seconds, because a gang's nodes are lost together.
 """
 
 from collections.abc import Sequence
@@ -19,24 +20,24 @@ from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MACHINE
 
 Readiness: TypeAlias = Literal["True", "False", "Unknown"]
 
-# A node ends its own pods when its Lease and their toleration have run out. The server waits a quarter longer.
+# A node terminates its own pods when its Lease and their toleration have expired. The server waits a quarter longer.
 _MARGIN = 1.25
 _LOST = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _OURS = (NOT_READY, UNREACHABLE)
 
 
 def compute_patience(grace_seconds: float, lease: Lease) -> float:
-    """Return for how many seconds a node may be silent.
+    """Return for how many seconds a node may miss renewals before it is lost.
 
-    That is the grace period, but at least the duration of the node's Lease and a quarter more.
+    The result is the grace period, or one and a quarter times the duration of the node's Lease if that is longer.
     """
     return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
 
 
 def owes_lease(node: Node) -> bool:
-    """Return whether an agent has registered the node that renews a Lease for it.
+    """Return whether an agent that renews a Lease has registered the node.
 
-    The server's own nodes live as long as the server does, and nodes that users create have promised nothing.
+    The server's own nodes live as long as the server. Nodes that users create need no Lease.
     """
     labels = node.metadata.labels
     return NODE_KIND_LABEL in labels and SERVER_MACHINE not in labels
@@ -49,7 +50,7 @@ def read_readiness(node: Node) -> Readiness:
 
 
 def lost_conditions(node: Node, now: datetime) -> list[dict[str, Any]]:
-    """Return the conditions to write for a lost node; [] if all are written already."""
+    """Return the conditions to write for a lost node; [] if it has them already."""
     moment, written = now.replace(microsecond=0), []
     for type in _LOST:
         known = find(node.status.conditions, type)
@@ -65,9 +66,9 @@ def lost_conditions(node: Node, now: datetime) -> list[dict[str, Any]]:
 
 
 def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ...]:
-    """Return the taints that the node should have: those of other writers, and ours by its readiness.
+    """Return the taints that the node should have: the taints by other writers, and Muster's taints by its readiness.
 
-    evicts: whether pods have to leave a node that is not ready.
+    evicts: whether pods must leave a node that is not ready.
     """
     key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(read_readiness(node), "")
     effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
@@ -80,7 +81,7 @@ def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ..
 
 
 def no_execute(taints: Sequence[Taint]) -> tuple[Taint, ...]:
-    """Return the NoExecute taints, which make pods leave, without the times when they were added."""
+    """Return the NoExecute taints, which evict pods, without the times when they were added."""
     return tuple(_without_time(taint) for taint in taints if taint.effect == NO_EXECUTE)
 
 

@@ -1,9 +1,9 @@
-"""Declare nodes lost when their Leases run out, and taint nodes that are not ready.
+"""Declare nodes lost when their Leases expire, and taint nodes that are not ready.
 
-This is upstream's node lifecycle controller. A renewal costs no more than recording its time; the controller looks at a
-node again when the node's time would be over. Only time in which this process runs counts as silence. After a laptop
-has slept, or the process was stopped, every node has its whole time again. Nodes that run in the server's own process
-are alive as long as the server is.
+This is upstream's node lifecycle controller. For a renewal it only records the time, and reconciles a node again when
+the node's Lease would expire. Time in which this process does not run does not count as silence. After a laptop has
+slept, or the process was stopped, every node has its whole time again. Nodes that run in the server's own process live
+as long as the server.
 """
 
 from collections.abc import Container
@@ -36,16 +36,18 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Writes
 
-# If a reconcile comes so much later than it was due, the process did not run meanwhile, or had no time.
+# If a reconcile is delayed by more than this, the process was stopped or overloaded meanwhile.
 STALL_SECONDS = 5.0
 _AT_ONCE = 32
 _WORKERS = 8
 
 
 class _Watch(Struct):
-    """A node whose Lease is watched.
+    """A node whose Lease is watched. Times are in seconds of the monotonic clock.
 
-    due: when the node will count as lost, on the monotonic clock; None once it does.
+    heard: the last sign of life.
+    patience: for how many seconds the node may be silent.
+    due: when the node will count as lost; None after it is lost.
     """
 
     heard: float
@@ -54,10 +56,10 @@ class _Watch(Struct):
 
 
 class NodeLifecycle(Reconciler):
-    """The node lifecycle controller: it marks nodes as lost that renew no Lease, and taints unready nodes.
+    """The node lifecycle controller: it marks nodes without renewals as lost, and taints unready nodes.
 
     It also marks the pods of lost nodes as not ready. A `Manager` runs it; its keys are names of nodes.
-    own: names of the nodes of the server's own process, which are not watched.
+    own: the names of the nodes of the server's own process, which need no Lease.
     """
 
     name = "node-lifecycle-controller"
@@ -68,7 +70,7 @@ class NodeLifecycle(Reconciler):
         self._own = own
         self._grace = configuration.muster.nodes.monitor_grace_period / SECOND
         self._watched: dict[str, _Watch] = {}
-        self._ready: set[str] = set()  # all ready nodes, including our own
+        self._ready: set[str] = set()  # all ready nodes, including the server's own
         self._writes = Writes(_AT_ONCE)
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD, indexes={BY_NODE: by_node})
@@ -76,7 +78,7 @@ class NodeLifecycle(Reconciler):
         self._nodes.on_change(self._on_node_changed)
 
     def is_heard(self, name: str) -> bool:
-        """Return whether a watched node has given a sign of life within its patience."""
+        """Return whether a watched node has renewed its Lease within its allowed time."""
         watch = self._watched.get(name)
         return watch is not None and self._clock.monotonic() < watch.heard + watch.patience
 
@@ -87,7 +89,7 @@ class NodeLifecycle(Reconciler):
             self._record_sign_of_life(new.metadata.name, compute_patience(self._grace, new))
 
     def _record_sign_of_life(self, name: str, patience: float) -> None:
-        """Record a sign of life of the node."""
+        """Record that a node is alive now. patience: for how many seconds it may be silent from now on."""
         now = self._clock.monotonic()
         watch = self._watched.get(name)
         if watch is None:
@@ -109,12 +111,12 @@ class NodeLifecycle(Reconciler):
         else:
             self._ready.discard(name)
         if new is not None and name not in self._watched and name not in self._own and owes_lease(new):
-            self._record_sign_of_life(name, self._grace)  # its first Lease may take as long
+            self._record_sign_of_life(name, self._grace)  # the node's first Lease may take as long
         watch = self._watched.get(name)
         if new is None:
             self._watched.pop(name, None)
         elif watch is not None:
-            if old is not None and _reported_at(old) != _reported_at(new):
+            if old is not None and _find_report_time(old) != _find_report_time(new):
                 self._record_sign_of_life(name, watch.patience)
             if old is None or read_readiness(old) != read_readiness(new) or old.spec.taints != new.spec.taints:
                 self._controller.queue.add(name)
@@ -126,7 +128,7 @@ class NodeLifecycle(Reconciler):
         node, watch = self._nodes.get(name), self._watched.get(name)
         if node is None or watch is None:
             return None
-        left = self._seconds_left(watch)
+        left = self._compute_seconds_left(watch)
         if left <= 0:
             node = await self._declare_lost(node)
         await self._write_taints(node, is_silent=left <= 0)
@@ -134,8 +136,8 @@ class NodeLifecycle(Reconciler):
             await self._mark_pods(name)
         return left if left > 0 else None
 
-    def _seconds_left(self, watch: _Watch) -> float:
-        """Return for how many seconds the node may still be silent, and keep in `due` when that ends.
+    def _compute_seconds_left(self, watch: _Watch) -> float:
+        """Return for how many seconds the node may still be silent, and set `due` to the end of this time.
 
         A time in which this process did not run does not count as silence.
         """
@@ -159,10 +161,10 @@ class NodeLifecycle(Reconciler):
         return await self._client.patch_object(NODE, node, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
     async def _write_taints(self, node: Node, *, is_silent: bool) -> None:
-        """Write the taints. Pods have to leave a node that is silent, or reports that it is not ready.
+        """Write the taints of a node. Pods must leave a node that is silent, or reports that it is not ready.
 
-        Where no node of the cluster is ready, the trouble is the cluster's, and no pod has to leave. A node that renews
-        its Lease again keeps its pods, even before it has reported its conditions.
+        If no other node is ready, the cause may be the cluster and not the node, so no pod has to leave. A node that
+        renews its Lease again keeps its pods, even before it has reported its conditions.
         """
         others_ready = len(self._ready) > (node.metadata.name in self._ready)
         evicts = others_ready and (is_silent or read_readiness(node) == "False")
@@ -172,7 +174,7 @@ class NodeLifecycle(Reconciler):
             await self._client.patch_object(NODE, node, patch)
 
     async def _mark_pods(self, name: str) -> None:
-        """Mark the pods of a lost node as not ready, because their node does not."""
+        """Mark the pods of a lost node as not ready, because their node no longer does so."""
 
         async def mark(pod: Pod) -> None:
             status = {"conditions": [not_ready(self._clock.now())]}
@@ -186,6 +188,6 @@ class NodeLifecycle(Reconciler):
             raise refusal
 
 
-def _reported_at(node: Node) -> object:
+def _find_report_time(node: Node) -> object:
     ready = find(node.status.conditions, "Ready")
     return ready.last_heartbeat_time if ready is not None else None

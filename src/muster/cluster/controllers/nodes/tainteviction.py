@@ -1,7 +1,7 @@
 """Evict pods from nodes with NoExecute taints, and write off pods of lost nodes (upstream: tainteviction).
 
-All pods that leave at one time are marked (condition DisruptionTarget) before the first of them is deleted. So a Job
-that loses several pods sees at once that none of them failed, and restarts once.
+All pods that leave together are marked (condition DisruptionTarget) before the first of them is deleted. So a Job that
+loses several pods sees at once that the platform ended all of them, and restarts once.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,8 +39,8 @@ _Leaving: TypeAlias = tuple[Pod, Departure]
 class TaintEviction(Reconciler):
     """The taint eviction controller: it deletes the pods that do not tolerate a node's NoExecute taints.
 
-    It also fails and deletes the pods of lost nodes that end their pods themselves. A `Manager` runs it.
-    is_heard: returns whether a node of this name gives signs of life.
+    It also fails and deletes the pods of lost nodes that terminate their pods themselves. A `Manager` runs it.
+    is_heard: returns whether the node of this name renews its Lease.
     """
 
     name = "taint-eviction-controller"
@@ -60,7 +60,7 @@ class TaintEviction(Reconciler):
         self._controller.watch(self._pods, lambda _: (_ALL,), when=self._is_on_tainted_node)
 
     def _on_node_changed(self, old: Node | None, new: Node | None) -> bool:
-        """Record since when the node has its taints; return whether that may matter to its pods."""
+        """Record when the node got its taints; return whether the change may make pods leave or stay."""
         node = new or old
         assert node is not None, "one of them is there"
         name = node.metadata.name
@@ -101,7 +101,7 @@ class TaintEviction(Reconciler):
         return max(at - now, 0.0) if at is not None else None
 
     def _find_leaving(self, name: str) -> list[_Leaving]:
-        """Return the pods that have to leave a node, and when."""
+        """Return the pods that must leave a node, and when."""
         node, since = self._nodes.get(name), self._since.get(name)
         if node is None or since is None:
             return []
@@ -111,15 +111,15 @@ class TaintEviction(Reconciler):
         return [(pod, stay_least(end, pod, now, clock)) for pod, end in ends if end is not None]
 
     def _forgive_stall(self) -> None:
-        """Let all taints count from now if this process did not run for a while: it could not hear nodes then."""
+        """Restart the time of all taints if this process did not run for a while: it missed renewals meanwhile."""
         now, due, self._due = self._clock.monotonic(), self._due, None
         if due is not None and now - due > STALL_SECONDS:
             self._since = {name: dict.fromkeys(since, now) for name, since in self._since.items()}
 
     async def _evict(self, leaving: Sequence[_Leaving]) -> None:
-        """Mark all pods that have to leave, then delete the marked ones.
+        """Mark all pods that must leave, then delete the marked pods.
 
-        All are tried before the first refusal is raised.
+        If some writes are refused, raise the first error after all other writes.
         """
         marks = await self._writes.each(self._mark_pod, leaving)
         marked = [one for one, refusal in zip(leaving, marks, strict=True) if refusal is None]

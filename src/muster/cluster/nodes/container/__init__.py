@@ -1,1 +1,1 @@
-"""Run one container of a process node: its start, probes, logs, streams and end. `pod/` decides what to run."""
+"""Run one container of a process node: its start, probes, logs, streams and exit. `pod/` decides what to run."""

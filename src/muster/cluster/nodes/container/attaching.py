@@ -1,7 +1,7 @@
 """Attach clients (`kubectl attach`) to the main process of a container.
 
-If the container has an input or a terminal, the client is connected to the socket of the container's shim, the process
-that holds its streams. Otherwise the client gets the container's log as it grows.
+If the container has an input or a terminal, the client connects to the socket of the container's shim, the process that
+holds these streams. Otherwise the client receives the container's log as it grows.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _PIECE = 32 << 10
 class Joined:
     """A client's connection to the shim that holds the streams of a container's process.
 
-    Each direction ends independently: output continues when the input is closed.
+    Input and output close independently: output continues after the input is closed.
     """
 
     def __init__(self, connection: socket.socket, *, writes: bool, listens: bool) -> None:
@@ -42,10 +42,10 @@ class Joined:
         self._listens = listens
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield the output of the process from now on, until the process has ended.
+        """Yield the output of the process from now on, until the process exits.
 
-        An invalid frame ends the output, because the user of the container may have put another process in the shim's
-        place.
+        An invalid frame also closes the output, because the user of the container may have replaced the shim's socket
+        with another.
         """
         buffer = b""
         while data := await self._receive_data():
@@ -61,29 +61,29 @@ class Joined:
                 buffer = buffer[end:]
 
     async def begin(self) -> None:
-        """Tell the shim whether this client writes, reads, or both."""
+        """Tell the shim whether this client writes to the input, reads the output, or both."""
         if not self._listens:
             await self._send(DEAF, b"")
         if self._writes:
             await self._send(WRITER, b"")
 
     async def write(self, data: bytes) -> None:
-        """Write to the process's input; block while the process does not read."""
+        """Write to the process's input; block while the process does not read. Do nothing if the client only reads."""
         if self._writes:
             for start in range(0, len(data), _PIECE):
                 await self._send(STDIN, data[start : start + _PIECE])
 
     async def end_input(self) -> None:
-        """End the client's input; that ends the process's input, too, if the container has `stdinOnce`."""
+        """Close the client's input. If the container has `stdinOnce`, that closes the process's input, too."""
         if self._writes:
             await self._send(STDIN, b"")
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the process's terminal, if it has one."""
+        """Set the size of the process's terminal; the shim ignores it for a container without a terminal."""
         await self._send(RESIZE, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def wait_for_end(self) -> int:
-        """Return 0: the container's status reports how it ended, not the attached stream."""
+        """Return 0 at once. The container's status, not the attached stream, reports the exit code."""
         return 0
 
     async def _receive_data(self) -> bytes:
@@ -98,7 +98,7 @@ class Joined:
 
 
 class Followed:
-    """A client's view of a process without an input: its log, line by line."""
+    """A client's view of a process without an input: the process's log, line by line."""
 
     def __init__(self, directory: Path, reader: Reader, clock: Clock) -> None:
         self._directory = directory
@@ -106,7 +106,7 @@ class Followed:
         self._clock = clock
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield the logged output from now on, until the process has ended."""
+        """Yield the logged output from now on, until the process exits."""
         while True:
             over = not shims.is_alive(self._directory)
             for block in self._reader.read():
@@ -130,19 +130,20 @@ class Followed:
         """Do nothing: there is no terminal."""
 
     async def wait_for_end(self) -> int:
-        """Return 0: the container's status reports how it ended, not the attached stream."""
+        """Return 0 at once. The container's status, not the attached stream, reports the exit code."""
         return 0
 
 
 @asynccontextmanager
 async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator[Joined]:
-    """Attach a client to the shim of an attempt. Raises `ApiError` (400) if the attempt has ended.
+    """Connect a client to the shim of a container's attempt. Raises `ApiError` (400) if the attempt has exited.
 
+    directory: the attempt's directory.
     writes, listens: whether the client writes to the input and reads the output.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
-        # The path of a socket is limited to 108 bytes; that of the directory may be longer.
+        # A socket's path is limited to 108 bytes, and the directory's path may be longer.
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with _open_socket(descriptor) as target:
@@ -158,9 +159,9 @@ async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator
 
 @contextmanager
 def _open_socket(directory: int) -> Iterator[int]:
-    """Open the path of a shim's socket. Raises OSError for anything else at that path.
+    """Open the path of a shim's socket. Raises OSError if the path leads to anything else.
 
-    The owner of the directory may put a link there, or another user's socket.
+    The owner of the directory may put a link or another user's socket there.
     """
     descriptor = os.open(SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
@@ -174,7 +175,7 @@ def _open_socket(directory: int) -> Iterator[int]:
 
 @asynccontextmanager
 async def follow(directory: Path, clock: Clock) -> AsyncIterator[Followed]:
-    """Follow the output of an attempt from now on."""
+    """Return a context that follows the output of a container's attempt from now on."""
     reader = Reader(directory)
     reader.seek(0)
     try:

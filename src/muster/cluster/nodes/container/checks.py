@@ -1,6 +1,7 @@
 """Execute probes and lifecycle hooks: run a command in the container, send an HTTP request, or open a connection.
 
-Failures appear in `Unhealthy` events, so their messages are worded as the kubelet's. `probes` decides what they mean.
+Failures appear in `Unhealthy` events, so their messages have the kubelet's wording. `probes` decides what a failure
+means.
 """
 
 import asyncio
@@ -23,11 +24,11 @@ Run = Callable[[tuple[str, ...], float], Awaitable[tuple[int, bytes]]]
 
 
 class CheckFailedError(Exception):
-    """A probe or hook failed; the message says how."""
+    """A failure of a probe or hook. The message states its cause."""
 
 
 class Target(Struct, frozen=True):
-    """The container whose probes and hooks are executed."""
+    """The container whose probes and hooks are executed, its pod's address, and a function that runs commands in it."""
 
     container: Container
     address: str
@@ -96,7 +97,9 @@ async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> 
     request = "\r\n".join([*lines, "", ""]).encode()
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(host, port, ssl=_unverified_context() if secure else None)
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=_make_unverified_context() if secure else None
+            )
             try:
                 writer.write(request)
                 status = (await reader.readline()).split(b" ")
@@ -113,9 +116,9 @@ async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> 
 
 
 def _resolve_port(target: Target, port: int | str) -> int:
-    """Return the number of a port that is given by number or by the container's name for it.
+    """Return the number of a port that the spec gives as a number or by its name in the container.
 
-    Raises `CheckFailedError`.
+    Raises `CheckFailedError` for an unknown name.
     """
     if isinstance(port, str) and not port.isdigit():
         number = next((known.container_port for known in target.container.ports if known.name == port), None)
@@ -126,11 +129,11 @@ def _resolve_port(target: Target, port: int | str) -> int:
 
 
 @cache
-def _unverified_context() -> ssl.SSLContext:
+def _make_unverified_context() -> ssl.SSLContext:
     """Return a TLS context that verifies no certificate.
 
-    Probes only check for an answer, and pods make their own certificates. The context loads no authorities, because
-    loading takes long and would block the event loop.
+    A probe only needs an answer, and pods make their own certificates. The context loads no certificate authorities,
+    because that would block the event loop.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

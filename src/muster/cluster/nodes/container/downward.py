@@ -1,7 +1,7 @@
-"""Compute the fields of a pod and its containers for `fieldRef` and `resourceFieldRef`. Pure.
+"""Compute the values of `fieldRef` and `resourceFieldRef` (the downward API). Pure.
 
-The formats are upstream's: labels and annotations are lines of `key="value"` in Go's quoting, sorted by key; amounts
-are divided by the divisor and rounded up; a limit that is not set is the node's allocatable amount.
+The formats are upstream's. Labels and annotations become lines of `key="value"` in Go's quoting, sorted by key. Amounts
+are divided by the divisor and rounded up. A limit that is not set becomes the node's allocatable amount.
 """
 
 import re
@@ -28,11 +28,11 @@ _ESCAPES = {
 
 
 class FieldError(Exception):
-    """A `fieldRef` or `resourceFieldRef` names a field that does not exist; the message is for the user."""
+    """A reference to a field or resource that does not exist. The message is for the user."""
 
 
 class NodeFacts(Struct, frozen=True):
-    """The facts about a pod that only its node knows, such as addresses that the pod's status does not have yet."""
+    """The facts about a pod that only its node knows, such as addresses that the pod's status does not contain yet."""
 
     pod_ip: str
     host_ip: str
@@ -41,7 +41,10 @@ class NodeFacts(Struct, frozen=True):
 
 
 def get_field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
-    """Return the value of a field of the pod; "" for a label or annotation that is missing. Raises `FieldError`."""
+    """Return the value of a pod's field; "" for a missing label or annotation.
+
+    Raises `FieldError` for an unknown field.
+    """
     path = selector.field_path
     subscripted = _SUBSCRIPTED.fullmatch(path)
     if subscripted:
@@ -74,7 +77,10 @@ def render_lines(entries: Mapping[str, str]) -> str:
 
 
 def format_resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: NodeFacts) -> str:
-    """Return a request or limit of a container, in units of the divisor. Raises `FieldError`."""
+    """Return a request or limit of a container, divided by the selector's divisor. Raises `FieldError`.
+
+    containers: the pod's containers by name.
+    """
     container = containers.get(selector.container_name)
     if container is None:
         raise FieldError(f"container {selector.container_name} not found")

@@ -1,11 +1,11 @@
 """Compute a container's command line and environment from its spec and the objects that it refers to. Pure.
 
-A container gets only the variables that its pod requests, none of the server's. Values are text; bytes of secrets that
-are not UTF-8 are represented by surrogate escapes, so that programs get them unchanged.
+A container gets only the variables that its pod requests, and none of the server's variables. Values are text. Secret
+bytes that are not UTF-8 become surrogate escapes, so that programs get them unchanged.
 
 References multiply: thirty variables that each name the previous one twice would be a billion characters. So a string
-that is longer than the kernel's limit for programs is refused before memory is allocated for it. A string that only
-exceeds this machine's settings is refused by the kernel itself, with the same message.
+above the kernel's limit is refused before memory is allocated for it. If a string only exceeds this machine's settings,
+the kernel refuses it with the same message.
 """
 
 import re
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[ -<>-~]+")
 
 
 class ConfigError(Exception):
-    """A container cannot be configured as its spec says. `reason` is upstream's reason for the waiting state."""
+    """A container that cannot be configured as its spec says. `reason` is upstream's reason for the waiting state."""
 
     def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class ConfigError(Exception):
 
 
 class TooLongError(ConfigError):
-    """A container can never be started, because its arguments or variables are too long for any program."""
+    """A container that can never start, because its arguments or variables are too long for any program."""
 
     def __init__(self, what: str, limit: int) -> None:
         what = (
@@ -58,19 +58,16 @@ class TooLongError(ConfigError):
 
 
 class AskedToken(Struct, frozen=True):
-    """A token of the pod's service account that a volume requests.
-
-    It consists of the token's audience and its duration.
-    """
+    """A service account token that a projected volume requests, by its audience and its duration."""
 
     audience: str
     seconds: int
 
 
 class Objects(Struct, frozen=True):
-    """The objects that a pod's spec refers to, as far as they exist, and the pod's tokens.
+    """The existing objects that a pod's spec refers to, and the pod's tokens.
 
-    volumes: the persistent volumes, by the name of the claim that is bound to them.
+    volumes: the persistent volumes, by the name of the claim that is bound to each.
     """
 
     config_maps: Mapping[str, ConfigMap]
@@ -91,7 +88,7 @@ class Names(Struct, frozen=True):
 
     @classmethod
     def of(cls, parts: Iterable["Names"]) -> "Names":
-        """Return the union of all parts. A pod may name up to ten thousand objects."""
+        """Return the union of the names in all parts. A pod may name up to ten thousand objects."""
         parts = list(parts)
         return cls(
             frozenset().union(*(part.config_maps for part in parts)),
@@ -107,20 +104,20 @@ class Names(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True):
-    """The variables of a container, and the skipped keys of `envFrom` that are no valid variable names, by source."""
+    """A container's environment variables, and the keys of `envFrom` that are no valid variable names, by source."""
 
     variables: dict[str, str]
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class _Budget:
-    """The remaining bytes, by the kernel's limit, for the arguments or variables of a program."""
+    """The remaining bytes for a program's arguments or variables, out of the kernel's limit."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL
 
     def take(self, text: str, what: str) -> None:
-        """Deduct the bytes of one more string. what: its name, for the error. Raises `TooLongError`."""
+        """Deduct the bytes of one more string. what: the string's name, for the error. Raises `TooLongError`."""
         if len(text) > MAX_STRING:
             raise TooLongError(what, MAX_STRING)
         self._left -= len(text) + 1 + _POINTER
@@ -129,10 +126,11 @@ class _Budget:
 
 
 def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: int = MAX_STRING) -> str:
-    """Replace each `$(NAME)` in a text by the variable's value. `$$` becomes a dollar; an unknown name stays as it is.
+    """Replace each `$(NAME)` in a text by the variable's value. `$$` becomes a dollar; unknown names stay unchanged.
 
-    what: the name of the text, for errors.
-    limit: the most characters of the result. Raises `TooLongError`, before it allocates more.
+    what: the text's name, for errors.
+    limit: the maximum length of the result, in characters.
+    Raises `TooLongError` before more memory is allocated.
     """
     parts = []
     position = length = 0
@@ -155,7 +153,7 @@ def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: i
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> list[str]:
-    """Return the program and its arguments. Raises `ConfigError` if there is none: no image provides a default."""
+    """Return the program and its arguments. Raises `ConfigError` if the spec has no command: no image provides one."""
     words, budget = [], _Budget()
     for number, word in enumerate((*container.command, *container.args)):
         what = f"argument {number}"
@@ -182,9 +180,9 @@ def build_environment(
 ) -> Environment:
     """Return all variables of a container: the defaults, overridden by envFrom, overridden by env.
 
+    objects: the objects that the pod's spec refers to.
+    around: the facts that only the node knows about the pod.
     Raises `ConfigError`.
-    objects: the objects that the pod names.
-    around: the node's information about the pod.
     """
     variables, budget = dict(defaults), _Budget()
     skipped = []
@@ -216,7 +214,7 @@ def build_environment(
 
 
 def encode(variables: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """Return the variables as bytes for the kernel."""
+    """Return the names and values of the variables as bytes, for the kernel."""
     return [(_encode_text(name), _encode_text(text)) for name, text in variables.items()]
 
 
@@ -240,7 +238,10 @@ def _check_names(variables: Iterable[EnvVar]) -> None:
 
 
 def _read_source(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[str, dict[str, str]]:
-    """Return the name of an `envFrom` source, and the variables in it. Raises `ConfigError`."""
+    """Return the name of an `envFrom` source, and the variables in it.
+
+    Raises `ConfigError` if a required object does not exist.
+    """
     if source.config_map_ref is not None:
         name = source.config_map_ref.name
         config_map = objects.config_maps.get(name)

@@ -1,6 +1,6 @@
 """Make the spec of a shim, the process that starts and supervises a container, from the container's spec.
 
-It reads the ConfigMaps, Secrets and volumes to which the container refers. `shims` starts the shim.
+This module reads the ConfigMaps, Secrets and volumes to which the container refers. `shims` starts the shim.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import VARIABLE as STATE
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage, Storage
-from muster.cluster.nodes.fence import Fence, patience_of
+from muster.cluster.nodes.fence import Fence, seconds_until_replaced
 from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.holding import Gpus, Wanted
 from muster.cluster.nodes.machine.cgroups import Cgroups
@@ -62,7 +62,7 @@ LOG_BYTES, LOG_FILES = 10 << 20, 5
 # For this time a reader of a log may delay the container, for each file, in a cluster that other users share. In a
 # cluster of the command's own the delay is unlimited, as with a pipe.
 LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
-# The maximum number of mounts, or of characters in their paths, to look up before yielding to other tasks.
+# The mounts, or characters in their paths, that the event loop plans itself; a thread plans more.
 _MOUNTS_AT_ONCE, _PATHS_AT_ONCE = 50, 5_000
 # The maximum number of concurrent starts of containers: more would only share the processors.
 STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
@@ -75,15 +75,15 @@ MESSAGE_FILE = "termination-message"
 class Kit(Struct, frozen=True):
     """The inputs for starting containers that all pods of a node share.
 
-    lifeline: a descriptor whose closing ends all containers; -1 for containers that outlive the server.
-    cpus: the CPUs of the node, if no cgroup limits the containers' use of them.
-    states: the state directories of jobs, which outlive the jobs' pods; None for none.
-    fence: kills pods once the node's Lease has expired, because they may run elsewhere then; None for no fence.
-    object_slots: slots for loading the objects that a pod refers to, which may be much larger than the pod itself.
-    accounts: the Unix accounts that pods of a system server run as, by the pods' UIDs; None if all pods run as the
-    node's own user.
-    start_slots: slots for starting a container. Creating its process blocks the event loop, and its shim keeps a CPU
-    busy.
+    lifeline: a descriptor whose closing kills all containers; -1 if containers outlive the server.
+    cpus: the CPUs of the node, if no cgroup limits the containers' use of CPUs.
+    states: the state directories of jobs, which outlive the jobs' pods; None if there are none.
+    fence: kills pods after the node's Lease has expired, because they may run elsewhere by then; None for no fence.
+    object_slots: limits how many pods load their objects concurrently, because objects may be much larger than the pod.
+    accounts: the Unix accounts that run the pods of a system server, by pod UID; None if the node's own user runs all
+    pods.
+    start_slots: limits how many containers start concurrently. Creating a process blocks the event loop, and its shim
+    keeps a CPU busy.
     """
 
     node_name: str
@@ -112,20 +112,24 @@ class Kit(Struct, frozen=True):
     def find_reported_address(self, pod: Pod) -> str:
         """Return the address that the pod's status reports.
 
-        A guest reports the machine's address: no other machine reaches its pods' own addresses.
+        A guest (a node in another cluster) reports the machine's address, because other machines cannot reach its pods'
+        addresses.
         """
         return self.host_address if self.guest else self.network.address(pod)
 
     def fence_of(self, pod: Pod) -> tuple[int, float]:
-        """Return the descriptor of the fence's file, and for how many seconds after the Lease's end the pod may run.
+        """Return the descriptor of the fence's file, and how many seconds after the Lease expires the pod may run.
 
-        The descriptor is -1 if no fence ends the pod.
+        The descriptor is -1 if no fence applies to the pod.
         """
-        seconds = patience_of(pod)
+        seconds = seconds_until_replaced(pod)
         return (self.fence.descriptor, seconds) if self.fence is not None and seconds is not None else (-1, 0.0)
 
     def account_of(self, pod: Pod) -> Account | None:
-        """Return the account that the pod runs as; None for the node's own user. Raises `ConfigError`."""
+        """Return the account that runs the pod; None for the node's own user.
+
+        Raises `ConfigError` if no account is recorded.
+        """
         if self.accounts is None:
             return None
         account = self.accounts.get(pod.metadata.uid)
@@ -134,12 +138,12 @@ class Kit(Struct, frozen=True):
         return account
 
     def surroundings(self, pod: Pod) -> NodeFacts:
-        """Return the node's own information about the pod."""
+        """Return the facts about the pod that only its node knows."""
         return NodeFacts(self.find_reported_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:
-    """Read the objects with these names that exist. Raises `ConfigError` if they are too large together.
+    """Read the objects with these names; omit missing ones. Raises `ConfigError` if their total size is too large.
 
     Raises `ApiError` and `TransportError` for any failure except a missing object.
     """
@@ -161,9 +165,9 @@ async def fetch(client: Client, namespace: str, names: Names) -> Objects:
 
 
 async def _find_bound_volume(client: Client, name: str, namespace: str) -> PersistentVolume | None:
-    """Return the volume that is bound to a claim; None unless the volume names the claim, too.
+    """Return the volume that is bound to a claim; None unless the volume refers back to the claim.
 
-    The check is needed because any user may name any volume in a claim.
+    Without that check, any user could name any volume in a claim.
     """
     with ignoring("Forbidden"):  # a guest may see only what its host allows
         claim = await client.find(PERSISTENT_VOLUME_CLAIM, name, namespace)
@@ -177,7 +181,7 @@ async def _find_bound_volume(client: Client, name: str, namespace: str) -> Persi
 
 
 def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
-    """Return `before` plus the sizes of these values. Raises `ConfigError` if the sum is too large."""
+    """Return `before` plus the sizes of these values, in bytes. Raises `ConfigError` if the sum is too large."""
     total = before + sum(map(len, values))
     if total > MOST_BYTES:
         raise ConfigError(f"the ConfigMaps and Secrets that the container refers to have more than {MOST_BYTES} bytes")
@@ -185,7 +189,10 @@ def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:
-    """Return the container ID of one attempt of a container. number: the attempt. Equal arguments give equal IDs."""
+    """Return the container ID of one attempt of a container. number: the attempt's number.
+
+    The ID is a hash of the arguments, so a restarted server computes the same ID.
+    """
     text = f"{pod.metadata.uid}/{container}/{number}"
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -213,23 +220,23 @@ def command_of(
     groups: Iterable[Path],
     volumes: PodVolumes,
 ) -> ProgramSpec:
-    """Return the program to start in the container, with its user, limits and working directory.
+    """Return the specification of the container's program, with its user, limits and working directory.
 
     Raises `ConfigError`.
     """
     context = container.security_context or SecurityContext()
     account = kit.account_of(pod)
-    with _acting_for(account):
-        writable = _writable_paths(kit, container, volumes, variables)
+    with _act_for(account):
+        writable = _list_writable_paths(kit, container, volumes, variables)
     env = environment.encode(variables)
     if not kit.isolation.own_pids:
         env.append((MARK, make_mark(pod.metadata.uid, container.name).encode()))
     return {
-        "identity": _identity_of(account) if account is not None else None,
+        "identity": _make_shim_account(account) if account is not None else None,
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
-        "umask": _umask_of(pod),
+        "umask": _find_umask(pod),
         "ids": rights.find_ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.list_dropped_capabilities(context),
@@ -239,7 +246,7 @@ def command_of(
     }
 
 
-def _umask_of(pod: Pod) -> int:
+def _find_umask(pod: Pod) -> int:
     """Return the umask of the pod's processes. Raises `ConfigError`."""
     text = pod.metadata.annotations.get(UMASK_ANNOTATION)
     if text is None:
@@ -250,21 +257,21 @@ def _umask_of(pod: Pod) -> int:
         raise ConfigError(str(error)) from None
 
 
-def _acting_for(account: Account | None) -> AbstractContextManager[None]:
-    """Return a context in which the node accesses paths with the rights of an account; None for the node's own."""
+def _act_for(account: Account | None) -> AbstractContextManager[None]:
+    """Return a context in which file access has the rights of an account; None means the node's own user."""
     return acting_as(account) if account is not None else nullcontext()
 
 
-def _identity_of(account: Account) -> ShimAccount:
+def _make_shim_account(account: Account) -> ShimAccount:
     groups = [*account.groups, account.private_group]
     limits = read_limits(Login(account.name, name_groups(account)))
     return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": limits}
 
 
 def make_mark(uid: str, container: str) -> str:
-    """Return the value of the variable in a container's environment by which its processes are found.
+    """Return the value of the environment variable that marks a container's processes.
 
-    Nodes need it where containers have no pid namespace.
+    The node finds the processes by this variable if containers have no PID namespace.
     """
     return f"{uid}/{container}"
 
@@ -274,12 +281,13 @@ def make_spec(
 ) -> Spec:
     """Make the container's cgroups and message file, and return the spec of the shim for one attempt.
 
-    Raises `ConfigError`, OSError. directory: the directory of the attempt, for its log and its record.
+    directory: the attempt's directory, for its log and its record.
+    Raises `ConfigError`, OSError.
     """
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
     account = kit.account_of(pod)
-    with _acting_for(account):
+    with _act_for(account):
         mounts = [
             *_list_own_mounts(container, storage, directory),
             *_hide_gpus(kit, pod, container),
@@ -314,9 +322,9 @@ def make_spec(
 
 
 def _hide_gpus(kit: Kit, pod: Pod, container: Container) -> list[Mount]:
-    """Return the mounts that keep the GPUs of others from a container, on a node that runs the pods of several users.
+    """Return mounts that hide the GPUs of other pods from a container, if the node runs pods of several users.
 
-    The variables alone do not: a program may set them itself.
+    Environment variables alone do not hide a GPU, because a program may set them itself.
     """
     if kit.accounts is None:
         return []
@@ -325,13 +333,13 @@ def _hide_gpus(kit: Kit, pod: Pod, container: Container) -> list[Mount]:
 
 
 def takes_long(container: Container) -> bool:
-    """Return whether planning the container's mounts blocks the event loop for too long, so that a thread does it."""
+    """Return whether a thread should plan the container's mounts, because they would block the event loop too long."""
     mounts = container.volume_mounts
     return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 
 
 def gpus_wanted(container: Container) -> Wanted:
-    """Return how many GPUs of each resource the container requests. Raises `QuantityError`."""
+    """Return how many GPUs of each resource the container requests; omit zeros. Raises `QuantityError`."""
     requests = container_requests(container.resources)
     return {family.resource: count for family in FAMILIES if (count := requests.get(family.resource, 0))}
 
@@ -339,8 +347,8 @@ def gpus_wanted(container: Container) -> Wanted:
 def message_path(container: Container) -> str:
     """Return the path of the container's termination message; "" if the node cannot provide that file.
 
-    The default path is in /dev. To provide it, a container would need a copy of /dev without devices that are added
-    later, for a file that hardly any program writes. A program that does write one names another path.
+    The default path is in /dev. To provide it, each container would need its own copy of /dev, which would lack devices
+    that are added later. Programs that write a termination message name another path.
     """
     path = container.termination_message_path
     return "" if path in ("", DEFAULT_MESSAGE_PATH) else path
@@ -357,10 +365,10 @@ def _list_own_mounts(container: Container, storage: PodStorage, directory: Path)
     return mounts
 
 
-def _writable_paths(
+def _list_writable_paths(
     kit: Kit, container: Container, volumes: PodVolumes, variables: Mapping[str, str]
 ) -> list[str] | None:
-    """Return the paths that the container may write if its root is read-only; None if its root is not."""
+    """Return the paths that the container may write if its root is read-only; None if its root is writable."""
     if not rights.closes_root(container.security_context, kit.isolation):
         return None
     paths = [mount.path for mount in volumes.mounts(container, variables) if not mount.read_only]
@@ -368,7 +376,7 @@ def _writable_paths(
 
 
 def volume_group(kit: Kit, pod: Pod) -> int | None:
-    """Return the group that owns the pod's volumes; None if the node cannot set it or the pod names none."""
+    """Return the ID of the group that owns the pod's volumes; None if the node cannot set it or the pod names none."""
     if kit.accounts is not None:
         account = kit.accounts.get(pod.metadata.uid)  # a pod that the node has refused gets no volumes
         return account.private_group if account is not None else None

@@ -1,6 +1,6 @@
-"""Monitor one running container: run its postStart hook and its probes, in one task for each attempt.
+"""Monitor one running container: one task for each attempt runs its postStart hook and its probes.
 
-The task only reports the outcomes; `pod/machine.py` decides what follows.
+The task only reports the outcomes; `pod/machine.py` decides how the pod reacts.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from muster.cluster.nodes.container.checks import CheckFailedError, Target
 from muster.cluster.nodes.container.probes import LIVENESS, READINESS, STARTUP, ProbeResult
 from muster.runtime.clock import Clock
 
-# Upstream lets a postStart hook run for ever; a day is as good.
+# Upstream sets no limit for a postStart hook; a day is as good as none.
 _HOOK_SECONDS = 86400.0
 
 
@@ -20,17 +20,21 @@ class Listener(Protocol):
     """A receiver of the outcomes of a container's probes and postStart hook."""
 
     def started(self, *, ready: bool) -> None:
-        """Note that the hook has ended and the startup probe has passed. ready: whether the container is ready."""
+        """Note that the postStart hook has finished and the startup probe has passed.
+
+        ready: whether the container is ready.
+        """
         ...
 
     def readiness(self, *, ready: bool) -> None:
-        """Note that the result of the readiness probe has changed."""
+        """Note that the container's readiness has changed. ready: the new readiness."""
         ...
 
     def condemned(self, why: str, grace_seconds: int | None) -> None:
-        """Note that the container must be ended and restarted, because its hook or a probe failed.
+        """Note that the container must be killed and restarted, because its hook or a probe failed.
 
-        why: the message for users. grace_seconds: the time to end; None for the pod's own grace period.
+        why: the message for users.
+        grace_seconds: the time to terminate; None for the pod's own grace period.
         """
         ...
 
@@ -40,7 +44,7 @@ class Listener(Protocol):
 
 
 async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh: bool, ready: bool) -> None:
-    """Run the postStart hook and the probes of a container until cancelled, or until the container must be ended.
+    """Run the postStart hook and the probes of a container until cancelled, or until the container must be killed.
 
     fresh: whether the container was just started, so that its hook must run.
     ready: its last known readiness.

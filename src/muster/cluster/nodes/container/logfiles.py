@@ -1,8 +1,8 @@
 """Read the files of one container's log across rotations, forward and from the end.
 
-The shim of the container writes and rotates the files. A reader holds a shared lock on its file, which delays the shim
-when it wants to delete that file. After a limit the shim deletes the file anyway; the names of the later files then
-show how many bytes are missing.
+The shim of the container writes and rotates the files. A reader holds a shared lock on its file, so that the shim
+delays the deletion of that file. After a limit the shim deletes the file anyway. The names of the later files then show
+how many bytes are missing.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 
 
 class _File(Struct, frozen=True):
-    """One file of a log, as its name describes it."""
+    """One file of a log, as its name describes it: its number, and the bytes of text before it."""
 
     number: int
     text_bytes: int  # bytes logged before this file
@@ -39,9 +39,10 @@ class _File(Struct, frozen=True):
 
 
 class Reader:
-    """A reader of the files of one log, in order and whole lines at a time.
+    """A reader of one log's files, which reads whole lines in order.
 
-    most_files, most_bytes: how many of the newest files it reads, and how much of each: from its end, after a seek.
+    most_files: how many of the newest files to read.
+    most_bytes: how much of each file to read; after a seek, this much before its end.
     """
 
     def __init__(self, directory: Path, most_files: int = _MOST_FILES, most_bytes: int = _MOST_BYTES_OF_A_FILE) -> None:
@@ -51,12 +52,12 @@ class Reader:
         self._most_bytes = most_bytes
         self._file: _File | None = None
         self._descriptor = -1
-        self._read_bytes = 0  # of the open file
+        self._read_bytes = 0  # how much of the open file was read
         self._rest = b""
         self._refused: set[Path] = set()  # files of other users
 
     def seek(self, lines: int | None) -> None:
-        """Move to the position with this many lines before the present end of the log; None: to the start."""
+        """Move to the position with this many lines before the current end of the log; None means the start."""
         for _ in self.seek_in_steps(lines):
             pass
 
@@ -77,20 +78,20 @@ class Reader:
             self.dropped = self._file.text_bytes
 
     def has_grown(self) -> bool:
-        """Return whether the open file has bytes that have not been read."""
+        """Return whether the open file has unread bytes."""
         if self._file is None:
             return False
         return os.fstat(self._descriptor).st_size > os.lseek(self._descriptor, 0, os.SEEK_CUR)
 
     def read(self) -> Iterator[bytes | Missing]:
-        """Yield the whole lines from the present position to the end, in blocks, and a `Missing` for deleted bytes.
+        """Yield the whole lines from the current position to the end, in blocks, and a `Missing` for deleted bytes.
 
         Yield an empty block after a read without a whole line, so that the caller can let other tasks run.
         """
         at_end = False
         while self._file is not None or (yield from self._open_next()):
             yield from iter(self._read_lines, None)
-            if not self._newer_files() or (at_end and not (yield from self._open_next())):
+            if not self._list_newer_files() or (at_end and not (yield from self._open_next())):
                 return
             at_end = not at_end  # read again: the last lines may precede the next file's creation only just
             yield b""
@@ -114,26 +115,26 @@ class Reader:
     def _list_files(self) -> list[_File]:
         return _list_files(self._directory)[-self._most_files :]
 
-    def _newer_files(self) -> list[_File]:
-        """Return the files that come after the open one."""
+    def _list_newer_files(self) -> list[_File]:
+        """Return the files that are newer than the open one."""
         number = self._file.number if self._file is not None else -1
         return [file for file in self._list_files() if file.number > number and file.path not in self._refused]
 
     def _open_next(self) -> Generator[bytes | Missing, None, bool]:
-        """Open the next log file, and return whether there is one.
+        """Open the next log file; return False if there is none.
 
-        Yield the unfinished last line of the old file, and a notice of the bytes of files that were deleted in between,
-        if any.
+        Yield the unfinished last line of the old file, and a `Missing` for the bytes of files that were deleted in
+        between.
         """
         number, text_bytes = -1, 0
         if self._file is not None:
             number, text_bytes = self._file.number, self._file.text_bytes
-        newer = self._newer_files()
+        newer = self._list_newer_files()
         if newer and newer[0].number > number + 1 and self._file is not None:
             text_bytes += yield from _count_text_bytes(self._descriptor, self._most_bytes)
         rest, self._rest = self._rest, b""
         while newer and not self._open_file(newer[0]):
-            newer = self._newer_files()
+            newer = self._list_newer_files()
         if newer:
             if rest:  # a full disk left the line without an end
                 yield rest + b"\n"
@@ -142,9 +143,9 @@ class Reader:
         return bool(newer)
 
     def _open_file(self, file: _File) -> bool:
-        """Open a file at its start, replacing the open one; return False if it is deleted.
+        """Open a file at its start, replacing the open one; return False if the file no longer exists.
 
-        The previous file stays locked until the new one is.
+        The previous file stays locked until the new file is locked.
         """
         try:
             descriptor = plainfiles.open_file(file.path)
@@ -162,7 +163,7 @@ class Reader:
 
 
 def _list_files(directory: Path) -> list[_File]:
-    """Return the newest files of a log, oldest first; none if its pod is deleted."""
+    """Return the newest files of a log, oldest first; an empty list if the pod's directory no longer exists."""
     try:
         with os.scandir(directory) as entries:  # a follower calls this often, and a glob takes longer
             first = islice(entries, _MOST_ENTRIES)
@@ -175,7 +176,7 @@ def _list_files(directory: Path) -> list[_File]:
 
 
 def _count_text_bytes(descriptor: int, most_bytes: int) -> Generator[bytes, None, int]:
-    """Return how many bytes of text a file holds; yield an empty block after each block of it."""
+    """Return how many bytes of text a file holds. Yield an empty block after each block of the file."""
     total, position, rest = 0, 0, b""
     while data := os.pread(descriptor, min(_BLOCK, most_bytes - position), position):
         position += len(data)
@@ -188,12 +189,12 @@ def _count_text_bytes(descriptor: int, most_bytes: int) -> Generator[bytes, None
 def _find_tail(
     descriptor: int, lines: int, most_bytes: int, *, is_newest: bool
 ) -> Generator[None, None, tuple[int, int]]:
-    """Return the position in a file after which at most this many lines of text follow, and their number.
+    """Return the position in a file after which at most `lines` lines of text follow, and the number of these lines.
 
-    Yield after each step. A line in parts counts once for each 16 KiB, so that the tail of a log with a progress bar is
-    not its whole history.
+    Yield after each step. A line in parts counts once for each 16 KiB. Otherwise the tail of a log with a progress bar
+    would be its whole history.
 
-    is_newest: whether the log ends with this file, so that its last line may be incomplete.
+    is_newest: whether this is the last file of the log, so that its last line may be incomplete.
     """
     position = count = size = 0
     for number, (start, line) in enumerate(islice(_walk_back(descriptor, most_bytes), _MOST_LINES_OF_A_FILE)):
@@ -209,7 +210,7 @@ def _find_tail(
 
 
 def _walk_back(descriptor: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines in the last bytes of a file, the last one first, each with its position."""
+    """Yield the whole lines in the last bytes of a file, each with its position, last line first."""
     end = min(os.lseek(descriptor, 0, os.SEEK_END), _MOST_BYTES_OF_A_FILE)
     least = max(end - most_bytes, 0)
     rest = b""  # the end of a line that begins in an earlier block

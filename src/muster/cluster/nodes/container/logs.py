@@ -1,6 +1,7 @@
 """Serve the logs of a node's containers (`pods/log`), once or as they grow.
 
-To lose no last lines, a follower first checks whether the container has ended, and then reads the log once more.
+A follower first checks whether the container has exited, and then reads the log once more, so that it loses no last
+lines.
 """
 
 from collections import Counter
@@ -26,9 +27,9 @@ from muster.runtime.containerlogs import (
     split_runs,
 )
 
-# The interval at which a follower checks for new lines: while lines arrive, and after a while without any.
+# The interval at which a follower checks for new lines: while lines arrive, and later while none arrive.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
-# Between two checks a follower looks at the size of the file alone, which takes 1 µs: at first every 10 ms, later after
+# Between two checks a follower polls only the size of the file, which takes 1 µs: at first every 10 ms, later after
 # a tenth of the silence until then. So a progress bar that is drawn a few times in a second is seen at once.
 _LOOK_AFTER = 0.1
 # A check takes some 50 µs. So the followers of a namespace share a rate of checks: each of a thousand checks rarely.
@@ -42,14 +43,14 @@ class Logs:
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
-        self._followers: Counter[str] = Counter()  # by namespace
+        self._followers: Counter[str] = Counter()  # the number of followers, by namespace
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._read(lambda: self._find_directory(pod, options), options, pod.metadata.namespace)
 
     def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a deleted pod, which the node keeps for a while, in pieces."""
+        """Yield the log of a deleted pod, in pieces. The node keeps this log as long as the pod's job exists."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 
@@ -69,7 +70,7 @@ class Logs:
                 yield record(Missing(reader.dropped))
             while True:
                 over = not options.follow or not shims.is_alive(directory)
-                for block in chain(reader.read(), _loss_notice(directory) if over else ()):
+                for block in chain(reader.read(), _write_loss_notice(directory) if over else ()):
                     data = form.feed(block)
                     del block  # a thousand clients may be slow to take their data
                     if left is not None:
@@ -93,9 +94,10 @@ class Logs:
                 del self._followers[namespace]
 
     async def _wait_for_growth(self, reader: Reader, seconds: float, heard: float, least: float) -> None:
-        """Wait for this many seconds, or until a look at the open file shows that it has grown.
+        """Wait for this many seconds, or until the open file has grown.
 
-        heard: when the last lines came. least: the shortest time between two looks.
+        heard: when the last lines arrived.
+        least: the shortest time between two polls, in seconds.
         """
         now = self._clock.monotonic()
         until = now + seconds
@@ -110,7 +112,7 @@ class Logs:
         storage = self._storage.of(pod.metadata.uid)
         numbers = storage.attempts(options.container) if storage.exists() else []
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
-            numbers.pop()  # begun, but no shim has claimed it yet
+            numbers.pop()  # created, but no shim has claimed it yet
         if options.attempt is not None:
             numbers = [number for number in numbers if number == options.attempt]
         if options.previous:
@@ -132,13 +134,13 @@ class Logs:
 
 
 class Raw:
-    """A log format for clients that ask for the log unchanged."""
+    """A log format for clients that request the stored log unchanged, with all timestamps."""
 
     def __init__(self, since: bytes = b"") -> None:
         self._since = since
 
     def feed(self, block: bytes | Missing) -> bytes:
-        """Return whole lines of the log unchanged, from `since` on."""
+        """Return whole lines of the log unchanged, except the lines before `since`."""
         if isinstance(block, Missing):
             return record(block)
         if not self._since:
@@ -149,7 +151,7 @@ class Raw:
 
 
 class Rendering:
-    """A log format for users: it converts each line of the log to the text that the program wrote, with a line end."""
+    """A log format for users: each line of the log becomes the text that the program wrote, with a line end."""
 
     def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
         self._since = since
@@ -178,7 +180,7 @@ class Rendering:
 def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
     """Return the last lines of a log, at most `limit_bytes`, for a container's termination message.
 
-    The read blocks, and so is limited to the size that this much text can take in the log, with one byte a line.
+    The read blocks. So it reads at most the size that this much text can have in the log, at one byte a line.
     """
     reader, rendering = Reader(directory, most_files=2, most_bytes=limit_bytes * (HEAD_BYTES + 2)), Rendering()
     try:
@@ -191,8 +193,8 @@ def read_tail(directory: Path, lines: int, limit_bytes: int) -> str:
     return data.decode(errors="replace")
 
 
-def _loss_notice(directory: Path) -> Iterator[bytes]:
-    """Yield a notice of lines that a finished attempt printed and the shim could not log, if any."""
+def _write_loss_notice(directory: Path) -> Iterator[bytes]:
+    """Yield a notice of lines that a finished attempt printed and its shim could not log, if there are any."""
     record = shims.read_record(directory)
     if record is not None and record.untold:
         seconds, nanoseconds = divmod(record.finished, 1_000_000_000)
@@ -201,9 +203,9 @@ def _loss_notice(directory: Path) -> Iterator[bytes]:
 
 
 def _waits_to_run_again(pod: Pod, container: str) -> bool:
-    """Return whether a container waits between two runs.
+    """Return whether a container waits for its restart.
 
-    Its newest run then counts as the previous one (upstream's lastState).
+    The container's newest run then counts as the previous one (upstream's lastState).
     """
     status = _find_status(pod, container)
     return status is not None and status.state.waiting is not None and status.last_state.terminated is not None
@@ -215,7 +217,7 @@ def _find_status(pod: Pod, container: str) -> ContainerStatus | None:
 
 
 def _explain_missing_log(pod: Pod, container: str) -> ApiError:
-    """Return the error that says why a container has no log."""
+    """Return the error that tells a client why a container has no log."""
     status = _find_status(pod, container)
     if status is not None and status.state.terminated is not None:
         return bad_request(f'container "{container}" in pod "{pod.metadata.name}" has ended, and has no log here')

@@ -1,4 +1,4 @@
-"""Decide when a probe counts as passed or failed. Pure; `checks.py` carries probes out.
+"""Decide when a probe counts as passed or failed. Pure; `checks.py` executes probes.
 
 A result changes only after several equal outcomes in a row. Until a startup probe has passed, no other probe runs.
 """
@@ -12,14 +12,14 @@ STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 
 class ProbeResult(Struct, frozen=True):
-    """The result of a probe so far: its last outcome, how many times in a row, and the resulting state."""
+    """A probe's state: its last outcome, how many times in a row that occurred, and the result so far."""
 
     last: bool | None = None
     in_a_row: int = 0
     result: bool | None = None  # None: no result yet
 
     def after(self, probe: Probe, *, passed: bool) -> "ProbeResult":
-        """Return the result after one more check."""
+        """Return the state after one more execution of the probe. passed: the outcome of that execution."""
         in_a_row = self.in_a_row + 1 if passed == self.last else 1
         needed = max(probe.success_threshold, 1) if passed else probe.failure_threshold or _FAILURES
         return ProbeResult(passed, in_a_row, passed if in_a_row >= needed else self.result)
@@ -36,15 +36,15 @@ def list_probes(container: Container) -> dict[str, Probe]:
 
 
 def period_seconds(probe: Probe) -> float:
-    """Return the time from one check to the next."""
+    """Return the seconds from one execution of a probe to the next."""
     return float(probe.period_seconds or _PERIOD_SECONDS)
 
 
 def timeout_seconds(probe: Probe) -> float:
-    """Return the time after which a check has failed."""
+    """Return the seconds after which an execution of a probe counts as failed."""
     return float(probe.timeout_seconds or _TIMEOUT_SECONDS)
 
 
 def explain_condemnation(kind: str, container: str) -> str:
-    """Return the message for a container that is ended because of a failed probe."""
+    """Return the message for a container that is restarted because of a failed probe."""
     return f"Container {container} failed {kind.lower()} probe, will be restarted"

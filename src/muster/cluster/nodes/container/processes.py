@@ -1,7 +1,7 @@
 """Start processes and wait for them by pidfd, without a child watcher.
 
-A pidfd refers to one process for ever, so no signal from here can hit another process that got the same number. The
-module works on any event loop that has `add_reader`.
+A pidfd always refers to the same process. So no signal can hit another process that got the same PID. The module works
+on any event loop that has `add_reader`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ NO_STREAMS: Streams = (-1, -1, -1)
 def adopt_orphans() -> None:
     """Make this process the parent of all orphaned descendants (subreaper); otherwise init would reap them.
 
-    Shims are such orphans, because their own parents end at once.
+    Shims become orphans, because the processes that start them exit at once.
     """
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -38,17 +38,17 @@ def check_kernel() -> None:
 
 
 class Orphans:
-    """The reaper of adopted orphans for which no task waits.
+    """The reaper of adopted orphans that no task waits for.
 
     A task that waits for a process reaps it within moments. So this object reaps only zombies that two successive
-    sweeps see.
+    sweeps find.
     """
 
     def __init__(self) -> None:
         self._previous_zombies: set[int] = set()
 
     def sweep(self) -> None:
-        """Reap the zombies that the previous call saw, and remember the present ones. Call it every few seconds."""
+        """Reap the zombies that the previous call found, and remember the current ones. Call it every few seconds."""
         zombies = {pid for pid, (parent, state) in _list_processes().items() if parent == os.getpid() and state == "Z"}
         for pid in zombies & self._previous_zombies:
             with contextlib.suppress(ChildProcessError):
@@ -70,8 +70,8 @@ def _list_processes() -> dict[int, tuple[int, str]]:
 def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams = NO_STREAMS) -> int:
     """Start a program in a session of its own, with an empty environment; return its pidfd. Raises OSError.
 
-    pass_on: descriptors that the program inherits under their own numbers.
-    streams: its standard streams.
+    pass_on: descriptors that the program inherits under the same numbers.
+    streams: its standard streams; -1 for /dev/null.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -87,7 +87,7 @@ def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams 
 
 
 def send(pidfd: int, number: int) -> bool:
-    """Send a signal; return False if the process has ended."""
+    """Send a signal; return False if the process has exited."""
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
@@ -96,7 +96,7 @@ def send(pidfd: int, number: int) -> bool:
 
 
 def reap(pidfd: int) -> None:
-    """Remove an ended process from the process table, if it is a child of this process."""
+    """Remove an exited process from the process table, if it is a child of this process."""
     try:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
@@ -104,25 +104,28 @@ def reap(pidfd: int) -> None:
 
 
 def exit_status(pidfd: int) -> int:
-    """Return the exit code of an ended child, or the signal that ended it. The child stays in the process table."""
+    """Return the exit code of an exited child, or the number of the signal that killed it. Do not reap the child."""
     status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     assert status is not None, "the process has not ended"
     return status.si_status
 
 
 async def wait_until_ended(pidfd: int) -> None:
-    """Wait until the process has ended, and reap it."""
+    """Wait until the process exits, and reap it."""
     await wait_until_readable(pidfd)
     reap(pidfd)
 
 
 async def wait_until_readable(descriptor: int) -> None:
-    """Wait until there is data to read, or the end. One waiter per descriptor."""
+    """Wait until the descriptor has data to read or reaches its end. Allows one waiter per descriptor."""
     await wait_until_any_readable((descriptor,))
 
 
 async def wait_until_any_readable(descriptors: Iterable[int]) -> set[int]:
-    """Wait until some of the descriptors can be read or have ended; return those. One waiter per descriptor."""
+    """Wait until some descriptors can be read or have reached their end; return these.
+
+    Allows one waiter per descriptor.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
     ready_descriptors: set[int] = set()
@@ -144,7 +147,7 @@ async def wait_until_any_readable(descriptors: Iterable[int]) -> set[int]:
 
 
 async def wait_until_writable(descriptor: int) -> None:
-    """Wait until the descriptor can be written, or its reader is gone. One waiter per descriptor."""
+    """Wait until the descriptor can be written, or its reader has closed it. Allows one waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -178,7 +181,7 @@ async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> li
 class Output:
     """A collector of the first bytes from a pipe.
 
-    It reads and drops the rest, and closes the pipe when it finishes.
+    The collector drops the bytes after its limit, and closes the pipe when it finishes.
     """
 
     def __init__(self, descriptor: int, limit: int) -> None:
@@ -196,7 +199,7 @@ class Output:
         return self._data
 
     def _read(self) -> bool:
-        """Read the available data; return False once the pipe has ended."""
+        """Read the available data; return False at the end of the pipe."""
         while True:
             try:
                 piece = os.read(self._descriptor, _PIECE)
@@ -209,7 +212,7 @@ class Output:
 
 
 def reap_later(pidfd: int) -> None:
-    """Reap a child and close its pidfd once the child has ended, in the background."""
+    """Reap a child and close its pidfd in the background, after the child has exited."""
     loop = asyncio.get_running_loop()
 
     def over() -> None:

@@ -1,8 +1,8 @@
 """Run the commands of clients in containers (`exec`), with pipes or a terminal for their streams.
 
-The command is a child of a launcher that has entered the container (`shims.enter`). The launcher ends the command on a
-signal, when this process ends, or, through the namespaces, when the container ends. If there is no pid namespace, this
-module sends the launcher that signal when the container ends.
+The command is a child of a launcher that has entered the container (`shims.enter`). The launcher kills the command on a
+signal, or when this process exits. If the container exits, the kernel kills the command through the PID namespace.
+Without a PID namespace, this module then signals the launcher.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from muster.cluster.nodes.shim.spec import ProgramSpec
 from muster.cluster.nodes.shims import Shim
 
 _PIECE = 32 << 10
-# The capacity of a pipe: the maximum that a command may have written before it ended.
+# The capacity of a pipe: the maximum of unread output that a command may leave when it exits.
 _LAST_BYTES = 64 << 10
 _REPORT_BYTES = 4096
 _END_OF_INPUT = b"\x04"  # Control-D, which a terminal takes for the end of input
@@ -42,9 +42,9 @@ class Executed:
         self._tty = tty
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield the output of the command until the command has ended.
+        """Yield the output of the command until the command exits.
 
-        Other processes that then still hold its streams are not waited for.
+        Do not wait for other processes that still hold the command's streams.
         """
         was_signalled = False
         while True:
@@ -89,14 +89,14 @@ class Executed:
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def wait_for_end(self) -> int:
-        """Return the command's exit code. Raises `ApiError` (500) if it could not be run."""
+        """Return the command's exit code. Raises `ApiError` (500) if the command could not be run."""
         await processes.wait_until_readable(self._pidfd)
         if why := _read_available(self._report, _REPORT_BYTES):
             raise internal_error(f"error executing command in container: {why.decode(errors='replace')}")
         return processes.exit_status(self._pidfd)
 
     def _read_pieces(self, descriptor: int, most: int) -> list[bytes]:
-        """Read what is available now from a stream of the command, up to `most` bytes; close the stream at its end."""
+        """Read the available output from a stream of the command, up to `most` bytes; close the stream at its end."""
         pieces = []
         while most > 0 and (data := _read_available(descriptor, most)) is not None:
             if not data:
@@ -120,7 +120,7 @@ class Executed:
 
 @asynccontextmanager
 async def execute(shim: Shim, command: ProgramSpec, *, stdin: bool, tty: bool) -> AsyncIterator[Executed]:
-    """Run a command in a container for as long as the context lasts. Raises `ShimError`, OSError."""
+    """Return a context that runs a command in a container, and kills it on exit. Raises `ShimError`, OSError."""
     with ExitStack() as ours:
         theirs = ours.enter_context(ExitStack())
 
@@ -169,7 +169,7 @@ async def execute(shim: Shim, command: ProgramSpec, *, stdin: bool, tty: bool) -
 
 
 def _read_available(descriptor: int, most: int) -> bytes | None:
-    """Read at most this many bytes without blocking; return None if there are none now, b"" at the end."""
+    """Read at most this many bytes without blocking; return None if no data is available now, b"" at the end."""
     try:
         return os.read(descriptor, most)
     except BlockingIOError:

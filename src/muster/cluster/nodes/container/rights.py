@@ -19,13 +19,13 @@ _CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
-_ALL_NUMBERS = range(64)  # includes those of newer kernels
+_ALL_NUMBERS = range(64)  # includes the numbers of newer kernels
 _OWN_MOUNTS = ("namespaces", "user-namespaces")
 _OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
 def find_ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
-    """Return the user, the group and the supplementary groups of the processes; None to keep the node's own.
+    """Return the user, group and supplementary groups of a container's processes; None to keep the node's own.
 
     Raises `ConfigError` if the node cannot set them.
     """
@@ -43,7 +43,7 @@ def find_ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] |
                 f"cannot run as {user_and_group}: the node itself runs as user {own_uid}, group {own_gid}"
             )
         return None
-    groups = _volume_groups(pod_context)
+    groups = _list_volume_groups(pod_context)
     if uid is None and gid is None and not groups:
         return None
     return uid or 0, gid or 0, groups
@@ -54,32 +54,36 @@ def list_dropped_capabilities(context: SecurityContext) -> list[int]:
     capabilities = context.capabilities
     if capabilities is None:
         return []
-    drop, add = ({_plain_name(name) for name in names} for names in (capabilities.drop, capabilities.add))
+    drop, add = ({_strip_cap_prefix(name) for name in names} for names in (capabilities.drop, capabilities.add))
     names_by_number = dict(enumerate(_CAPABILITIES))
     numbers = _ALL_NUMBERS if "ALL" in drop else [number for number, name in names_by_number.items() if name in drop]
     return [] if "ALL" in add else [number for number in numbers if names_by_number.get(number) not in add]
 
 
 def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
-    """Return whether the container's root file system is made read-only.
+    """Return whether the container's root file system is read-only.
 
-    The spec must request it, and the container must have mounts of its own.
+    The spec must request that, and the isolation must give the container a mount namespace of its own.
     """
     return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
 
 
 def explain_unenforced(pod: Pod, isolation: Isolation) -> str:
-    """Return a sentence for an event on the pod's security fields that this node does not enforce; "" if none."""
-    unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
+    """Return a sentence, for an event, about security fields that this node does not enforce; "" if there are none."""
+    unmet = [
+        *_list_unmet_of_spec(pod.spec, isolation),
+        *_list_unmet_of_pod(pod.spec.security_context or PodSecurityContext()),
+    ]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
-        unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]
+        unmet += [f"{what} (container {container.name})" for what in _list_unmet_of_container(container, isolation)]
     return f"This node does not do what the security context asks: {', '.join(unmet)}." if unmet else ""
 
 
-def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
+def _list_unmet_of_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
     """Yield the fields of the pod's spec that this node does not enforce.
 
-    All pods share the node's network and IPC. Containers of a pod do not share process ids, if they have own ones.
+    All pods share the machine's network and IPC. If containers have PID namespaces, the containers of a pod do not
+    share one.
     """
     if spec.host_pid and isolation.own_pids:
         yield "hostPID"
@@ -89,21 +93,21 @@ def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
         yield "hostUsers: false"
 
 
-def _unmet_by_pod(context: PodSecurityContext) -> Iterator[str]:
-    yield from _unmet_profiles(context)
+def _list_unmet_of_pod(context: PodSecurityContext) -> Iterator[str]:
+    yield from _list_unmet_profiles(context)
     if context.sysctls:
         yield "sysctls"
     if context.supplemental_groups_policy == "Merge":
         yield "supplementalGroupsPolicy Merge"
-    if os.geteuid() != 0 and not set(_volume_groups(context)) <= {os.getegid(), *os.getgroups()}:
+    if os.geteuid() != 0 and not set(_list_volume_groups(context)) <= {os.getegid(), *os.getgroups()}:
         yield "fsGroup and supplementalGroups, as the node does not run as root"
 
 
-def _unmet_by_container(container: Container, isolation: Isolation) -> Iterator[str]:
+def _list_unmet_of_container(container: Container, isolation: Isolation) -> Iterator[str]:
     context = container.security_context
     if context is None:
         return
-    yield from _unmet_profiles(context)
+    yield from _list_unmet_profiles(context)
     if context.read_only_root_filesystem and not closes_root(context, isolation):
         yield "readOnlyRootFilesystem"
     if context.proc_mount == "Default":
@@ -115,7 +119,7 @@ def _unmet_by_container(container: Container, isolation: Isolation) -> Iterator[
             yield "added capabilities, as the node does not run as root"
 
 
-def _unmet_profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
+def _list_unmet_profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
     if context.seccomp_profile is not None and context.seccomp_profile.type != "Unconfined":
         yield f"seccompProfile {context.seccomp_profile.type}"
     if context.app_armor_profile is not None and context.app_armor_profile.type != "Unconfined":
@@ -126,9 +130,9 @@ def _unmet_profiles(context: PodSecurityContext | SecurityContext) -> Iterator[s
         yield "windowsOptions"
 
 
-def _volume_groups(context: PodSecurityContext) -> list[int]:
+def _list_volume_groups(context: PodSecurityContext) -> list[int]:
     return [*context.supplemental_groups, *([context.fs_group] if context.fs_group is not None else [])]
 
 
-def _plain_name(capability: str) -> str:
+def _strip_cap_prefix(capability: str) -> str:
     return capability.upper().removeprefix("CAP_")

@@ -1,4 +1,4 @@
-"""Turn an error of the system into a message for the pod's user: which path, what happened, and what to do."""
+"""Turn an operating system error into a message for the pod's user: the path, the failure, and what to do."""
 
 import errno
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _LIMITS = {errno.EMFILE: "ulimit -Hn", errno.EAGAIN: "ulimit -u"}
 
 @contextmanager
 def naming_path(path: Path) -> Iterator[None]:
-    """Add a path to errors raised in the `with` block that name none.
+    """Set the file name of errors from the `with` block that have none.
 
     A write to a descriptor fails without the name of its file.
     """
@@ -26,13 +26,13 @@ def naming_path(path: Path) -> Iterator[None]:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return the message of a system error for users.
+    """Return the message of an operating system error for users.
 
-    Muster's own errors have no file name and are complete sentences already.
+    Errors without a file name come from Muster, and are complete sentences already.
     """
     if not error.filename:
         return describe_reason(error)
-    if has_no_room(error):  # what to do stands first: lists cut long messages
+    if has_no_room(error):  # the advice comes first, because lists cut long messages
         disk = _find_mount_point(Path(error.filename))
         figures = f"df -h and df -i of {disk}" if error.errno == errno.ENOSPC else "quota -s"
         return (
@@ -45,7 +45,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def describe_reason(error: OSError) -> str:
-    """Return the system's text of an error without its path, with advice if a limit of the server is reached."""
+    """Return the system's text of an error without its path. If a limit of the server is reached, add advice."""
     reason = error.strerror or str(error)
     command = _LIMITS.get(error.errno or 0)
     return f"{reason}: start the server again, in a shell where {command} shows more" if command else reason

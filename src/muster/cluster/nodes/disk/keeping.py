@@ -1,6 +1,6 @@
 """Keep the logs of deleted pods, and the directories of jobs, until their Job or JobSet is deleted.
 
-A guest in another cluster keeps none: its users could not read them, and a guest may not read Jobs.
+A guest (a node in another cluster) keeps neither. Its users could not read them, and a guest may not read Jobs.
 """
 
 import logging
@@ -44,18 +44,18 @@ class Keeping:
         if not guest:
             self._jobs = (manager.informer(JOB), manager.informer(JOB_SET, optional=True))
         for informer in self._jobs:
-            informer.on_change(self._job_changed)
+            informer.on_change(self._on_job_changed)
 
     def forget(self, uid: str) -> None:
-        """Remove the files of a deleted pod that has no processes. The logs stay if its job still exists."""
+        """Remove the files of a deleted pod that has no processes. Keep its logs if its job still exists."""
         record = self._storage.of(uid).read()
         if record is not None and not record.gone:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """Keep the logs of a deleted pod if its job still exists; otherwise drop them.
+        """Keep the logs of a deleted pod if its job still exists.
 
-        Return the paths that the caller must remove.
+        Return the paths that the caller must remove: all files of the pod, or all but its logs.
         """
         if self._is_job_live(record):
             try:
@@ -65,9 +65,9 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def keeps_logs(self, record: PodRecord) -> bool:
-        """Return whether the logs of a pod stay: it was deleted before a restart, and its job still exists.
+        """Return whether a pod's logs stay, because the pod was deleted before a restart and its job still exists.
 
-        If so, the pod is added to the deleted pods whose logs are kept.
+        If so, list the pod among the deleted pods whose logs are kept.
         """
         stays = bool(record.gone) and self._is_job_live(record)
         if stays:
@@ -88,7 +88,7 @@ class Keeping:
         same = (meta for meta in jobs if meta.uid == record.job)
         return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in same)
 
-    def _job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
+    def _on_job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._remover.add(self._past.forget(old.metadata.uid))
             if self._states is not None:

@@ -1,6 +1,6 @@
-"""End and remove leftovers of former nodes: processes of a killed server, unused directories and Node objects.
+"""Kill and remove leftovers of earlier servers: containers, unused directories and Node objects.
 
-It works without a server: `muster down` ends the containers that a killed server has left, by their directories.
+The module works without a server: `muster down` kills the containers of a killed server by their directories.
 """
 
 import asyncio
@@ -33,27 +33,27 @@ _SHARED = Path("/var/lib/muster")
 STATES = "state"
 # The directory in a cluster's home for persistent volumes.
 VOLUMES = "volumes"
-# How long a shim may take to end everything before it is killed.
+# How long a shim may take to kill its container before the shim itself is killed.
 _PATIENCE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
 
 def reap(home: Path) -> int:
-    """End the containers that a killed server has left; return their number. No server may be running."""
+    """Kill the containers that a killed server left behind; return their number. No server may be running."""
     return sum(asyncio.run(end_everything(state)) for state in (home / NODES, find_shared(home) / NODES))
 
 
 def find_shared(home: Path) -> Path:
-    """Return the directory in which a system server with this home keeps the files of pods."""
+    """Return the directory for the files of pods, under a system server with this home."""
     return _SHARED / f"{seed_of(home):08x}"
 
 
 def prepare_for_accounts(state: Path) -> None:
     """Make the directory for the nodes of a system server, which other accounts may traverse.
 
-    This process drops the superuser's groups, which would count when it acts for an account. Raises `NotOursError` if
-    other users could change programs that run as the superuser, OSError.
+    This process drops its supplementary groups, because they would count when it acts as an account. Raises
+    `NotOursError` if other users could change programs that run as the superuser, and OSError.
     """
     for place in (sys.executable, shims.__file__, *sys.path):
         _require_program(Path(place).absolute())
@@ -78,9 +78,9 @@ def _require_program(path: Path) -> None:
 
 
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
-    """Kill all containers of the nodes below a directory, except those of `spare`; return their number.
+    """Kill all containers of the nodes below a directory, except the nodes in `spare`; return their number.
 
-    Their cgroups go with them. The files on disk stay, so that the next server can read how the containers ended.
+    Remove the cgroups, too. The files on disk stay, so that the next server can read how the containers exited.
     """
     storages = {path: storage for path in _find_absent(state, spare) if (storage := _open_storage(path)) is not None}
     ended = await asyncio.gather(
@@ -95,9 +95,8 @@ async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
 async def forget_absent(client: Client, state: Path, present: Collection[str]) -> None:
     """Remove the server's nodes that are not in `present`: their containers, directories and Node objects.
 
-    Raises `ApiError`. Nodes of machines that have joined stay, and so do those that `muster nodes` simulates.
-    Pods of removed nodes are then garbage-collected like pods of lost nodes.
-    The next start retries failed removals.
+    Nodes of machines that have joined stay, and so do nodes that `muster nodes` simulates. The pods of removed nodes
+    are then garbage-collected like pods of lost nodes. The next start retries failed removals. Raises `ApiError`.
     """
     await end_everything(state, spare=present)
     for path in _find_absent(state, present):
@@ -114,7 +113,7 @@ async def forget_absent(client: Client, state: Path, present: Collection[str]) -
 
 
 def remove_all(home: Path, state: Path) -> list[str]:
-    """Remove a cluster that has ended, with all files of its nodes, wherever the files are.
+    """Remove a stopped cluster, with all files of its nodes, wherever the files are.
 
     Return the failures, as sentences.
     """
@@ -155,15 +154,15 @@ def _remove_paths(paths: Iterable[Path]) -> list[str]:
 
 
 def _find_absent(state: Path, present: Collection[str]) -> list[Path]:
-    """Return the directories of nodes that are not in `present`. Other entries beside them are not Muster's."""
+    """Return the directories of nodes that are not in `present`. Ignore directory entries that are not Muster's."""
     paths = (state / name for name in plainfiles.list_names(state) if name not in present and not name.startswith("."))
     return [path for path in paths if (path / "pods").is_dir() and not path.is_symlink()]
 
 
 async def end_pod(storage: Storage, uid: str) -> int:
-    """Kill the processes of a pod; return how many containers were killed.
+    """Kill the containers of a pod; return how many were killed.
 
-    These containers do not count as failed afterwards.
+    Their exit codes do not count as failures afterwards.
     """
     place = storage.of(uid)
     if any(
@@ -179,7 +178,7 @@ async def end_pod(storage: Storage, uid: str) -> int:
                 count += 1
                 await _end_shim(shim)
             elif record is not None and not record.finished and directory.stat().st_uid == os.geteuid():
-                # Containers of accounts end with their shims. Root does not search processes by a mark that any user
+                # Containers of accounts exit with their shims. Root does not search processes by a mark that any user
                 # can set.
                 await asyncio.to_thread(shims.kill_marked, launching.make_mark(uid, container).encode())
     return count
@@ -193,7 +192,7 @@ def _mark_ended(place: PodStorage) -> None:
 
 
 async def _end_shim(shim: Shim) -> None:
-    """Ask a shim to end its container; kill the shim if it does not."""
+    """Ask a shim to terminate its container; kill the shim if it does not exit in time."""
     shim.end()
     ended = asyncio.create_task(shim.wait_for_end())
     _, late = await asyncio.wait([ended], timeout=_PATIENCE_SECONDS)

@@ -1,6 +1,6 @@
 """Keep the logs of deleted pods of a Job or JobSet, within limits, as long as the Job or JobSet exists.
 
-A pod's directory is kept as it is, without its volumes; its record contains the time of the deletion. Logs of other
+A pod's directory stays where it is, without its volumes; its record contains the time of the deletion. Logs of other
 pods are deleted with their pod.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.runtime.containerlogs import KeptPod
 
-# The limits for each rank of a Job, and for all logs on one node: the oldest are removed first.
+# The limits for each rank of a Job, and for all logs on one node. The oldest logs are removed first.
 MOST_OF_A_RANK = 5
 MOST_BYTES = 1 << 30
 
@@ -26,9 +26,9 @@ class PastPod(msgspec.Struct, frozen=True):
 
 
 def find_surplus(pods: Iterable[PastPod]) -> list[PastPod]:
-    """Return the pods whose logs have to be deleted.
+    """Return the pods whose logs must be deleted.
 
-    There is a limit on the number of pods of each rank, and one on the size of all logs together. The newest logs stay.
+    One limit applies to the number of pods of each rank, another to the total size of the logs. The newest logs stay.
     """
     of_rank: Counter[tuple[str, ...]] = Counter()
     total_bytes, excess = 0, []
@@ -66,11 +66,11 @@ class Past:
         self._pods[record.uid] = PastPod(record, self._storage.of(record.uid).log_bytes())
 
     def forget(self, job: str) -> list[Path]:
-        """Drop the pods of a deleted Job or JobSet, given by its UID; return the paths to remove."""
+        """Drop the deleted pods of a deleted Job or JobSet; return the paths to remove. job: the UID."""
         return self._forget_pods([pod for pod in self._pods.values() if pod.record.job == job])
 
     def of(self, job: str) -> Sequence[KeptPod]:
-        """Return the deleted pods of a Job or JobSet whose logs are kept."""
+        """Return the deleted pods of a Job or JobSet whose logs are kept. job: the UID."""
         pods = []
         for pod in self._pods.values():
             place, record = self._storage.of(pod.record.uid), pod.record

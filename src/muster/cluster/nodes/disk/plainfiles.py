@@ -1,8 +1,8 @@
-"""Read small files and directories that this program wrote, where users may have put other things in their place.
+"""Read small files and directories that this program wrote, and that users may have replaced.
 
-Whatever is there, reading does not block (as a pipe would make it) and follows no link. A file must belong to the owner
-of its directory, because a user may make a hard link to a file of another user. `OddFileError` says that another thing
-is there. A failure to look is an OSError, which says nothing about what is there.
+Reading never blocks (as a pipe would) and follows no link. A file must belong to the owner of its directory, because a
+user may make a hard link to another user's file. `OddFileError` reports that something else is at the path. An OSError
+reports that the path could not be examined.
 """
 
 import errno
@@ -14,13 +14,13 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# The errors for a link, a socket, a file without read permission, a bad sector, or a file with a lease of its user.
+# The errors for a link, a socket, an unreadable file, a bad sector, or a file that its user has leased.
 _ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.EAGAIN)
 _MOST_BYTES = 1 << 20
 
 
 class OddFileError(Exception):
-    """A path leads to something other than the expected plain file, or to a file that cannot be read."""
+    """A path that leads to something other than the expected plain file, or to a file that cannot be read."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
 
 
 def list_names(directory: Path) -> list[str]:
-    """Return the sorted names in a directory; none if it is not a readable directory. Raises OSError."""
+    """Return the sorted names in a directory; an empty list if it is not a readable directory. Raises OSError."""
     try:
         descriptor = os.open(directory, _FLAGS | os.O_DIRECTORY)
     except OSError as error:

@@ -1,10 +1,10 @@
-"""Remove files that pods have left, of any kind: trees of any depth and width, closed directories, odd names.
+"""Remove files that pods have left, of any kind: trees of any depth and width, inaccessible directories, odd names.
 
-A tree is taken apart in place. The directories right below its root are emptied one after the other: their files are
-deleted, and their subdirectories are moved up to the root, to be emptied in turn. So removal never handles more than
-two levels. It needs no recursion and no long path, and holds few open files and few names in memory.
+A tree is taken apart in place. The loop empties each directory right below the root: it deletes the files, and moves
+the subdirectories up to the root, where the loop finds them next. So removal never handles more than two levels. It
+needs no recursion and no long path, and holds few open files and few names in memory.
 
-Removal follows no link, and enters no mount. It makes closed directories accessible if this user owns them. If
+Removal follows no link, and enters no mount. It makes inaccessible directories accessible if this user owns them. If
 something cannot be removed, everything else still is.
 """
 
@@ -20,12 +20,12 @@ _READ = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN = 0o700
 # How many names are held in memory at a time.
 _BATCH = 1000
-# After this many failures in one tree, the rest is left for another time.
+# After this many failures in one tree, removal stops; a later call removes the rest.
 _MOST_REFUSALS = 1000
 
 
 class RemovalError(Exception):
-    """A path could not be removed; the message says what stays, and why."""
+    """A path that could not be removed. The message says what stays, and why."""
 
 
 def remove(path: Path, halted: Callable[[], bool] = lambda: False) -> None:
@@ -43,7 +43,7 @@ def remove(path: Path, halted: Callable[[], bool] = lambda: False) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Rename a directory that this user owns, even a closed one. Raises OSError."""
+    """Rename a directory that this user owns, even without write permission on it. Raises OSError."""
     try:
         path.rename(target)
     except PermissionError:
@@ -61,7 +61,7 @@ class _Removal:
         self._halted = halted
         self._mount_id = _read_mount_id(parent)
         self._numbers = itertools.count()
-        self._refused: dict[str, OSError] = {}  # by name in the root
+        self._refused: dict[str, OSError] = {}  # the errors, by name in the root
         self._first_error: tuple[str, OSError] | None = None
 
     def run(self) -> None:
@@ -71,7 +71,7 @@ class _Removal:
             return
         with self._open_writable(name, self._parent) as root:
             before: list[str] = []
-            while (batch := self._next_names(root)) and batch != before and len(self._refused) < _MOST_REFUSALS:
+            while (batch := self._list_next_names(root)) and batch != before and len(self._refused) < _MOST_REFUSALS:
                 before = batch
                 for entry in batch:
                     if self._halted():
@@ -85,13 +85,13 @@ class _Removal:
             raise RemovalError(f"{self._path} cannot be removed: {what!a} in it: {error.strerror}{more}")
         os.rmdir(name, dir_fd=self._parent)
 
-    def _next_names(self, root: int) -> list[str]:
-        """Return some names that are left to remove."""
+    def _list_next_names(self, root: int) -> list[str]:
+        """Return up to a batch of names that remain in the root."""
         with os.scandir(root) as entries:
             return list(itertools.islice((e.name for e in entries if e.name not in self._refused), _BATCH))
 
     def _clear_entry(self, name: str, root: int) -> None:
-        """Remove an entry of the root; subdirectories of the entry move up to the root."""
+        """Remove an entry of the root; move the entry's subdirectories up to the root."""
         try:
             if _unlink_file(name, root):
                 return
@@ -135,7 +135,7 @@ class _Removal:
             return
 
     def _rename(self, name: str, directory: int, new: str, root: int) -> None:
-        """Rename a directory, even a closed one: moving a directory needs write permission on it. Raises OSError."""
+        """Rename a directory, made writable first if needed, since a move changes its `..` entry. Raises OSError."""
         try:
             os.rename(name, new, src_dir_fd=directory, dst_dir_fd=root)
         except PermissionError:
@@ -144,7 +144,7 @@ class _Removal:
 
     @contextmanager
     def _open_writable(self, name: str, directory: int) -> Iterator[int]:
-        """Open a directory, made readable and writable first. Raises OSError."""
+        """Make a directory readable and writable, and open it. Raises OSError."""
         with _open(name, _LOOK, directory) as outer:
             _open_up(outer, self._mount_id)
             with _open(".", _READ, outer) as inner:
@@ -163,7 +163,7 @@ def _unlink_file(name: str, directory: int) -> bool:
 def _open_up(directory: int, mount: bytes) -> None:
     """Give this user access to a directory. Raises OSError (EBUSY) for a directory on another mount.
 
-    mount: the id of the mount on which the removal takes place.
+    mount: the ID of the mount on which the removal takes place.
     """
     if _read_mount_id(directory) != mount:
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
@@ -173,7 +173,7 @@ def _open_up(directory: int, mount: bytes) -> None:
 
 
 def _read_mount_id(descriptor: int) -> bytes:
-    """Return the ID of the mount that a file is on. It differs between bind mounts of one file system."""
+    """Return the ID of the mount that a file is on. Bind mounts of one file system have different IDs."""
     lines = Path(f"/proc/self/fdinfo/{descriptor}").read_bytes().split(b"\n")
     return next(line for line in lines if line.startswith(b"mnt_id:"))
 

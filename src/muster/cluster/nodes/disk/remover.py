@@ -1,7 +1,7 @@
 """Remove files that a node no longer needs, one path after the other, and retry failures at growing intervals.
 
-No pod waits for removals. A node that stops waits a few seconds for them, because files in memory are not freed before.
-The next start removes the rest.
+No pod waits for removals. When a node stops, it waits a few seconds for them, because files in a tmpfs occupy memory
+until then. The next start removes the rest.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 class Remover:
     """The remover of one node's files, which retries failed removals.
 
-    tell: called with the first failure of each path, as a sentence.
+    tell: called at the first failure of each path, with the failure as a sentence.
     """
 
     def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:
@@ -53,7 +53,7 @@ class Remover:
         await self._controller.run()
 
     async def stop(self) -> None:
-        """Remove the paths for which a few seconds suffice. The next start of the node removes the others."""
+        """Stop after a few seconds of further removals. The next start of the node removes the other paths."""
         waiting = asyncio.ensure_future(self._idle.wait())
         patience = asyncio.ensure_future(self._clock.sleep(_PATIENCE_SECONDS))
         await asyncio.wait([waiting, patience], return_when=asyncio.FIRST_COMPLETED)

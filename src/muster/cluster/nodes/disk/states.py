@@ -28,8 +28,8 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 class States:
     """The directories of jobs on one machine, whose content outlives the pods of a job.
 
-    The directories are listed before any node runs, so that no new directory is mistaken for one that an earlier server
-    left.
+    The names of existing directories are read before any node runs. So no new directory is mistaken for a leftover of
+    an earlier server.
     shared: whether the directories belong to several accounts, which must traverse the root.
     """
 
@@ -39,7 +39,7 @@ class States:
         self._earlier_names = plainfiles.list_names(root)
 
     def of(self, job: str, owner: Account | None = None) -> Path:
-        """Return the path of the directory of a Job or JobSet, by its UID.
+        """Return the path of a job's directory. job: the UID of the Job or JobSet.
 
         owner: the account whose pods use it; None for the node's own user.
         Raises OSError for an invalid UID, because a user may put any UID into a pod's owner reference.
@@ -51,7 +51,7 @@ class States:
     def make(self, job: str, owner: Account | None = None) -> None:
         """Make the directory of a job if it is missing. Raises OSError.
 
-        owner: the account that it belongs to; None for the node's own user.
+        owner: the account that owns the directory; None for the node's own user.
         """
         for directory in (self._root, self.of(job)):
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -62,20 +62,21 @@ class States:
             os.chown(own, owner.uid, owner.gid)
 
     def forget(self, job: str) -> list[Path]:
-        """Rename the directory of a deleted job; return the paths to remove."""
+        """Rename the directory of a deleted job; return the paths to remove. job: the UID of the Job or JobSet."""
         moved = self._root / f".{job}"
         try:
             removal.move(self.of(job), moved)
         except FileNotFoundError:
             return []
         except OSError:
-            return [self.of(job)]  # it could not be renamed
+            return [self.of(job)]  # the directory could not be renamed
         return [moved]
 
     def left_over(self, jobs: Collection[str]) -> list[Path]:
         """Rename the directories of jobs that no longer exist, if they are older than the server's start.
 
-        Return the paths to remove. jobs: the UIDs of the existing jobs.
+        Return the paths to remove.
+        jobs: the UIDs of the existing jobs.
         """
         half = [self._root / name for name in self._earlier_names if name.startswith(".") and _UID.fullmatch(name[1:])]
         strays = [name for name in self._earlier_names if _UID.fullmatch(name) and name not in jobs]

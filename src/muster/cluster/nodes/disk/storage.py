@@ -13,7 +13,7 @@ written first and atomically, so a directory without it never contained anything
 renamed atomically, so nothing waits for its removal, however large it is and whatever fails. Methods that release
 something return the paths to remove, for `remover.py`.
 
-Under a system server the directories above those of pods can be traversed by others, but not listed (0711). The
+Under a system server the directories above the pods' directories can be traversed by others, but not listed (0711). The
 directory of a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that
 account. Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
 
@@ -40,7 +40,7 @@ from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account
 
 # Names from the API are safe in a path; this check is only an additional safeguard.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-# Upstream keeps one dead container of each, whose log `logs --previous` shows; one more attempt may just be starting.
+# Like upstream, keep one exited attempt of each container for `logs --previous`; another may just be starting.
 KEPT_ATTEMPTS = 3
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - directories made there are private and checked
 _POD_ENTRIES = frozenset(("pod.json", "pod.json.new", "hosts", "volumes", "containers"))
@@ -48,19 +48,19 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _REMOVED = "removed"
 # The mode of a directory that an account may pass through by its private group.
 _OPEN_TO_GROUP = 0o710
-# After this many taken names, a path is removed where it is.
+# After this many taken names, a path is removed without a rename.
 _MOST_OF_A_NAME = 100
 
 
 class PodRecord(msgspec.Struct, frozen=True):
     """The record of a pod: its identity, and the resources that the node assigned.
 
-    job: the UID of the pod's JobSet, or else its Job, if any.
-    role, job_index: which Job of the JobSet.
+    job: the UID of the pod's JobSet, or else of its Job; "" without either.
+    role, job_index: the Job's role and index in the JobSet.
     rank: the pod's index in its Job, or the last part of its name.
-    cpus: the CPUs of each container that may not run on all, with the thousandths of each that it reserves.
-    ended: whether the node, or a deletion, asked the pod to end, so that its exit codes are not its own.
-    created, gone: when its object was created and deleted; RFC 3339. A deleted pod has only logs.
+    cpus: for each container that may not use all CPUs, its CPUs and how many thousandths of each it reserves.
+    ended: whether the node or a deletion terminated the pod, so that its exit codes do not count as failures.
+    created, gone: when its object was created and deleted, in RFC 3339. Only the logs of a deleted pod remain.
     """
 
     namespace: str
@@ -81,8 +81,8 @@ class PodRecord(msgspec.Struct, frozen=True):
 class Storage:
     """The directories of one node's pods. `memory` is a tmpfs; if it cannot be used, the disk replaces it.
 
-    shared: whether the pods run as other accounts, which must access their directories.
-    notices: sentences about foreign things in the place of the node's directories, and their new names.
+    shared: whether other accounts run the pods, and must access their directories.
+    notices: sentences about foreign files that were renamed because they were in the way of the node's directories.
     """
 
     def __init__(self, root: Path, memory: Path = SHARED_MEMORY, *, shared: bool = False) -> None:
@@ -94,7 +94,7 @@ class Storage:
         self._memory = memory / f"muster-{os.getuid()}-{seed_of(root):08x}" if os.access(memory, os.W_OK) else None
 
     def pods(self) -> list[PodRecord]:
-        """Return the records of all pods on disk. A pod whose record is damaged has only its UID."""
+        """Return the records of all pods on disk. The record of a pod with a damaged file has only the UID."""
         records = (self.of(name).read() for name in plainfiles.list_names(self._pods) if _is_name(name))
         return [record for record in records if record is not None]
 
@@ -103,12 +103,12 @@ class Storage:
         return [self._pods / name for name in plainfiles.list_names(self._pods) if not self._is_pod(name)]
 
     def of(self, uid: str) -> "PodStorage":
-        """Return the storage of one pod, even if nothing is there yet."""
+        """Return the storage of one pod, even if the pod has no directory yet."""
         memory = self._memory.with_name(f"{self._memory.name}-{uid}") if self._memory else None
         return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
-        """Return the paths that an earlier server did not remove: incomplete pods, and files of no pod.
+        """Return the paths that an earlier server did not remove: incomplete pods, and files that belong to no pod.
 
         Incomplete pods are renamed for their removal.
         """
@@ -127,7 +127,10 @@ class Storage:
         return list(dict.fromkeys(paths))
 
     def scratch(self) -> Path:
-        """Make an empty directory for experiments, which an interrupted process need not remove. Raises OSError."""
+        """Make an empty directory for experiments.
+
+        A later start removes it if this process is interrupted. Raises OSError.
+        """
         directory = Path(tempfile.mkdtemp(prefix="probe-", dir=self._removed))
         directory.chmod(self._mode)
         return directory
@@ -139,7 +142,7 @@ class Storage:
         return self.of(name).exists() or _POD_ENTRIES.issuperset(plainfiles.list_names(self._pods / name))
 
     def _claim_directory(self, directory: Path) -> Path:
-        """Return a directory owned by this user; rename anything else that is in its place. Raises OSError."""
+        """Return a directory owned by this user; rename anything else at the path. Raises OSError."""
         try:
             return _make_private(directory, self._mode)
         except (PermissionError, FileExistsError):
@@ -166,11 +169,11 @@ class PodStorage:
         return self.root / "hosts"
 
     def exists(self) -> bool:
-        """Return whether the pod has been on this node."""
+        """Return whether the pod has a record on this node."""
         return self.read() is not None
 
     def read(self) -> PodRecord | None:
-        """Return the pod's record, or None. A record that cannot be read has only the UID."""
+        """Return the pod's record; None if there is no record. A record that cannot be read has only the UID."""
         if self.root.is_symlink():
             return None  # a link does not lead to a file of this program
         try:
@@ -196,13 +199,16 @@ class PodStorage:
         new.rename(file)
 
     def mark_ended(self) -> None:
-        """Record that the pod is asked to end. Call it before asking the pod. Raises OSError."""
+        """Record that the node terminates the pod. Call it before the termination. Raises OSError."""
         record = self.read()
         if record is not None and record.name:
             self.write(msgspec.structs.replace(record, ended=True))
 
     def volume(self, name: str, *, in_memory: bool = False) -> Path:
-        """Return the path of a volume's directory, which may not exist yet. Raises OSError."""
+        """Return the path of a volume's directory, which may not exist yet. Raises OSError.
+
+        in_memory: whether the volume belongs in the tmpfs.
+        """
         base, within = self.root, Path("volumes", _check_name(name))
         # Earlier releases stored secrets on the disk, where containers that still run see them.
         if in_memory and self._memory and not _is_directory(base / within):
@@ -213,7 +219,7 @@ class PodStorage:
         return place
 
     def containers(self) -> list[str]:
-        """Return the names of the containers for which an attempt was begun."""
+        """Return the names of the containers that have at least one attempt on disk."""
         return [name for name in plainfiles.list_names(self.root / "containers") if _is_name(name)]
 
     def attempts(self, container: str) -> list[int]:
@@ -248,12 +254,12 @@ class PodStorage:
         os.chown(attempt, account.uid, account.gid, follow_symlinks=False)
 
     def remove_old(self, container: str, number: int) -> list[Path]:
-        """Rename attempts that are too old once attempt `number` begins; return the paths to remove."""
+        """Rename the attempts that are no longer kept when attempt `number` starts; return the paths to remove."""
         old = [other for other in self.attempts(container) if other <= number - KEPT_ATTEMPTS]
         return [self._move_away(self.attempt(container, other)) for other in old]
 
     def log_bytes(self) -> int:
-        """Return the size in bytes of the pod's logs, and of the records beside them."""
+        """Return the size in bytes of the pod's logs and shim records."""
         attempts = [self.attempt(name, number) for name in self.containers() for number in self.attempts(name)]
         total = 0
         for file in (path / name for path in attempts for name in plainfiles.list_names(path)):
@@ -275,7 +281,7 @@ class PodStorage:
         return [*moved, self._move_away(self.root)] if os.path.lexists(self.root) else moved
 
     def _remake_parents(self) -> None:
-        """Make the node's directories again if they were removed while the node runs. Raises OSError."""
+        """Make the node's directories again if something removed them while the node runs. Raises OSError."""
         for directory in (self.root.parent.parent, self.root.parent, self._removed):
             if not os.path.lexists(directory):
                 _make_private(directory, self._mode)
@@ -296,7 +302,7 @@ class PodStorage:
 
 
 def seed_of(directory: Path) -> int:
-    """Return a number that depends only on the path of the directory, and that seldom is equal for two directories."""
+    """Return a number that depends only on the path of the directory. Two directories rarely have the same number."""
     return zlib.crc32(str(directory.resolve()).encode())
 
 
@@ -311,7 +317,7 @@ def set_aside(path: Path) -> Path:
 def _make_private(directory: Path, mode: int = 0o700) -> Path:
     """Make the directory if it is missing, give it the mode, and return it.
 
-    The mode of a directory that was handed over to the account of a pod stays. Raises PermissionError if the path is no
+    If the directory was handed over to the account of a pod, its mode stays. Raises PermissionError if the path is no
     directory of this user.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -332,9 +338,9 @@ def _is_ours(path: Path) -> bool:
 
 
 def _make_directory(path: Path) -> Path:
-    """Return a directory below one of this program's, made if missing. Raises OSError.
+    """Return a directory inside one of this program's directories; make it if it is missing. Raises OSError.
 
-    A link in its place is renamed.
+    A link at the path is renamed.
     """
     if not _is_directory(path):
         if os.path.lexists(path):

@@ -1,7 +1,7 @@
 """Find AMD's GPUs and their problems in the files of the kernel's driver.
 
-GPUs have ROCm's numbers: the order of the driver's nodes, without CPUs and without nodes that this process may not
-read.
+GPUs have ROCm's numbers. These follow the order of the driver's nodes, without CPUs and without nodes that this process
+may not read.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ def discover(root: Path) -> list[Gpu]:
 
 
 def find_problem(gpu: Gpu) -> str:
-    """Return what is wrong with a GPU, by the driver's files; "" if nothing is known to be wrong."""
+    """Return what is wrong with a GPU, by the driver's files; "" if no problem is known."""
     place = Path(gpu.place)
     if not place.exists():
         return "it is not there any more"
@@ -42,7 +42,7 @@ def find_problem(gpu: Gpu) -> str:
 
 
 def read_state(gpu: Gpu) -> GpuState | None:
-    """Return the driver's report on a GPU; None if there is none. It does not report processes."""
+    """Return the driver's report on a GPU, without its processes; None if the driver reports nothing."""
     busy = _read_text(Path(gpu.place, "gpu_busy_percent"))
     memory = _read_text(Path(gpu.place, "mem_info_vram_used"))
     return GpuState(int(busy) * 10, int(memory)) if busy.isdigit() and memory.isdigit() else None
@@ -65,7 +65,7 @@ def _read_gpu(root: Path, number: int, properties: dict[str, str]) -> Gpu:
 
 
 def _read_properties(node: Path) -> dict[str, str]:
-    """Return the name and the properties of a driver's node.
+    """Return the name and the properties of one of the driver's nodes.
 
     Return only the name if this process may not read the properties.
     """

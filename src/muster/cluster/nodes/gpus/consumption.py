@@ -1,8 +1,8 @@
 """Decide each container's use of the GPUs, from the drivers' reports on GPUs and on processes. Pure.
 
-A GPU's load counts for the container that has the GPU, if the container has a process on it. Memory counts for the
-container whose process holds it, on whichever GPU. If a driver does not report processes, both count for the container
-that has the GPU.
+A GPU's load counts for the container to which the GPU is assigned, if that container has a process on it. Memory counts
+for the container whose process allocated it, on any GPU. If a driver does not report processes, both count for the
+container to which the GPU is assigned.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,10 @@ from muster.cluster.nodes.machine.consumption import Key
 
 
 class GpuProcess(NamedTuple):
-    """A process on a GPU, by its pid on the machine. memory: its bytes there; None if the driver does not report it."""
+    """A process on a GPU, by its PID on the machine.
+
+    memory: the GPU memory of the process in bytes; None if the driver does not report it.
+    """
 
     pid: int
     memory: int | None
@@ -22,8 +25,8 @@ class GpuProcess(NamedTuple):
 class GpuState(NamedTuple):
     """A driver's report on a GPU.
 
-    busy: in how many thousandths of the last moments the GPU worked.
-    memory: the bytes in use.
+    busy: the share of the last moments in which the GPU worked, in thousandths.
+    memory: the GPU memory in use, in bytes.
     processes: the processes on the GPU; None if the driver does not report processes.
     """
 
@@ -35,11 +38,11 @@ class GpuState(NamedTuple):
 def attribute_use(
     states: Mapping[str, GpuState], held: Mapping[Key, Collection[str]], trees: Mapping[Key, Collection[int]]
 ) -> dict[Key, GpuUse]:
-    """Return the use of each container that has a GPU assigned, or has a process on a GPU.
+    """Return the GPU use of each container that has a GPU assigned, or has a process on a GPU.
 
-    states: the drivers' reports, by the name of the GPU.
-    held: the names of the GPUs that each container has.
-    trees: the pids of the processes of each container.
+    states: the drivers' reports, by GPU name.
+    held: the names of the GPUs that are assigned to each container.
+    trees: the PIDs of each container's processes.
     """
     owners = {pid: key for key, pids in trees.items() for pid in pids}
     use = {key: GpuUse() for key, names in held.items() if names}
@@ -68,7 +71,7 @@ def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Ke
 def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
     """Return the GPU memory of a container's processes, in bytes.
 
-    If the driver does not report it and `is_alone`, return the memory in use on the whole GPU.
+    If the driver does not report it and the container is alone on the GPU, return the memory in use on the whole GPU.
     """
     sizes = [process.memory for process in processes]
     measured = [size for size in sizes if size is not None]

@@ -8,14 +8,14 @@ from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 
 
 class Family(Struct, frozen=True):
-    """The GPUs of one maker, and the names that they have in Kubernetes and for programs.
+    """The GPUs of one maker, and their names in Kubernetes and for programs.
 
     resource: the resource that pods request.
     label: the node's label that names the model.
-    variable: the environment variable that lists a program's GPUs, by number.
-    settings: environment variables that make the numbers mean the same to every program.
+    variable: the environment variable that lists a program's GPUs by number.
+    settings: environment variables that make the numbers mean the same GPUs for every program.
     prefix: the start of a GPU's name, which distinguishes families.
-    files: the names of the device files of all its GPUs, as a pattern below the root of the file system.
+    files: a pattern for the device files of all its GPUs, relative to the root of the file system.
     """
 
     resource: str
@@ -42,10 +42,10 @@ FAMILIES = (NVIDIA, AMD)
 class Gpu(Struct, frozen=True):
     """A GPU of a machine.
 
-    number: the number by which programs know the GPU.
-    model, uuid, memory: as the driver reports them; memory in bytes. "" and 0 are unknown.
+    number: the number by which programs identify the GPU.
+    model, uuid, memory: as the driver reports them; memory in bytes. "" and 0 mean unknown.
     place: the directory of the driver's files about the GPU.
-    file: the device file; "" is unknown.
+    file: the path of the device file; "" means unknown.
     played: whether the GPU is simulated.
     """
 
@@ -60,5 +60,8 @@ class Gpu(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The GPU's name, unique on its machine (`0` of NVIDIA, `amd-0` of AMD). Records on disk hold it."""
+        """The GPU's name, unique on its machine (`0` for NVIDIA, `amd-0` for AMD).
+
+        Records on disk contain this name.
+        """
         return f"{self.family.prefix}{self.number}"

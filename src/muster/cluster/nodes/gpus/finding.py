@@ -1,6 +1,6 @@
 """Find a node's GPUs, and their health.
 
-A separate thread queries the drivers, because a failing driver answers late or never.
+Separate threads query the drivers, because a failing driver may answer late or never.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 # The file in the node's directory that lists unhealthy simulated GPUs, one number a line.
 PLAYED_ILL = "ill-gpus"
-# The file there with the use of simulated GPUs: lines of a number, the percentage of use, and the bytes of memory.
+# The file in the node's directory that sets the use of simulated GPUs. A line has a number, a percentage, and bytes.
 PLAYED_USE = "gpu-use"
 _PLAYED_MODEL, _PLAYED_MEMORY = "Played-GPU", 80 << 30
 
@@ -27,18 +27,18 @@ _NO_ANSWER = f"the GPUs' driver has not answered for {ANSWER_SECONDS:g} s"
 
 
 class NoAnswerError(Exception):
-    """Raised when the drivers do not answer."""
+    """A failure of a GPU driver to answer within the time limit."""
 
 
 async def discover() -> tuple[Gpu, ...]:
-    """Return the GPUs of this machine that the environment allows this process to use. Raises `NoAnswerError`."""
+    """Return the GPUs of this machine that this process may use by its environment. Raises `NoAnswerError`."""
     return await _run_query(lambda: select_allowed_gpus(list_all_gpus(Path("/")), os.environ))
 
 
 class _Watcher(Generic[T]):
-    """A maker of slow driver queries, each in a thread, of which at most one runs.
+    """A runner of slow driver queries, each in a thread, at most one at a time.
 
-    A query that the driver never answers keeps its thread, so no second one is begun.
+    A query that the driver never answers occupies its thread for ever. So no second query starts meanwhile.
     """
 
     def __init__(self, gpus: Sequence[Gpu], state: Path, query: Callable[[Sequence[Gpu], Path], T]) -> None:
@@ -49,9 +49,9 @@ class _Watcher(Generic[T]):
         if self._is_asking:
             raise NoAnswerError(_NO_ANSWER)
         self._is_asking = True
-        return await _run_query(self._answer)
+        return await _run_query(self._query_driver)
 
-    def _answer(self) -> T:
+    def _query_driver(self) -> T:
         try:
             return self._query(self._gpus, self._state)
         finally:
@@ -66,7 +66,7 @@ class Health:
         self._watcher = _Watcher(gpus, state, find_unhealthy)
 
     async def problems(self) -> dict[str, str]:
-        """Return the problems of unhealthy GPUs, by name. Raises `NoAnswerError`."""
+        """Return the problems of unhealthy GPUs, by GPU name. Raises `NoAnswerError`."""
         return await self._watcher.ask()
 
 
@@ -78,12 +78,12 @@ class Usage:
         self._watcher = _Watcher(gpus, state, read_states)
 
     async def read(self) -> dict[str, GpuState]:
-        """Return the drivers' reports on the GPUs, by name. Raises `NoAnswerError`."""
+        """Return the drivers' reports on the GPUs, by GPU name. Raises `NoAnswerError`."""
         return await self._watcher.ask()
 
 
 def list_all_gpus(root: Path) -> list[Gpu]:
-    """Return all GPUs of the machine, of all users. root: the root of the machine's file system."""
+    """Return all GPUs of the machine, whatever the environment allows. root: the root of the machine's file system."""
     return [*nvidia.discover(root), *amd.discover(root)]
 
 
@@ -93,9 +93,9 @@ def simulate_gpus(count: int) -> tuple[Gpu, ...]:
 
 
 def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Return the GPUs that the environment variables allow this process to use, as for its own programs.
+    """Return the GPUs that the environment variables allow this process to use, as for any GPU program.
 
-    A list in a variable contains numbers or beginnings of UUIDs, and ends at the first entry without a GPU.
+    A variable lists numbers or prefixes of UUIDs. The first entry that matches no GPU ends its list.
     """
     remaining = list(gpus)
     for family in FAMILIES:
@@ -106,10 +106,10 @@ def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tupl
     return tuple(remaining)
 
 
-def first_of(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
-    """Return the GPUs that a node offers: of each resource, as many as `offered` says, the first ones first.
+def choose_offered(gpus: Iterable[Gpu], offered: Mapping[str, int]) -> tuple[Gpu, ...]:
+    """Return the GPUs that a node offers: of each resource, the first `offered[resource]` GPUs.
 
-    All GPUs of a resource that `offered` does not name are returned.
+    GPUs of a resource that is not in `offered` are all returned.
     """
     remaining = dict(offered)
     chosen = []
@@ -141,7 +141,10 @@ def _has_uuid_prefix(gpu: Gpu, word: str) -> bool:
 
 
 def find_unhealthy(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
-    """Return what is wrong with each unhealthy GPU, by its name. A file says which simulated GPUs are unhealthy."""
+    """Return what is wrong with each unhealthy GPU, by GPU name. A file lists the unhealthy simulated GPUs.
+
+    state: the directory that contains the file.
+    """
     played_ill = _read_played_ill(state) if any(gpu.played for gpu in gpus) else frozenset()
     problems = nvidia.find_problems([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     for gpu in gpus:
@@ -153,7 +156,10 @@ def find_unhealthy(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
 
 
 def read_states(gpus: Sequence[Gpu], state: Path) -> dict[str, GpuState]:
-    """Return what the drivers report about each GPU, by name. GPUs that the drivers do not report on are left out."""
+    """Return the drivers' reports on the GPUs, by GPU name; omit GPUs without a report.
+
+    state: the directory of the file with the use of simulated GPUs.
+    """
     states = nvidia.read_states([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
     states |= {gpu.name: known for gpu in gpus if gpu.family == AMD and (known := amd.read_state(gpu)) is not None}
     return states | (_read_played_use(state) if any(gpu.played for gpu in gpus) else {})

@@ -1,4 +1,4 @@
-"""Assign GPUs to containers: whole ones, each to one container."""
+"""Assign whole GPUs to containers. A GPU is assigned to at most one container."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,15 +15,15 @@ Wanted = Mapping[str, int]
 
 
 class NoGpusError(Exception):
-    """Too few GPUs are free for a pod."""
+    """A lack of free GPUs for a pod."""
 
 
 class Gpus:
-    """The GPUs of a node, and the pods that they are assigned to.
+    """The GPUs of a node, and their assignment to pods.
 
     After a restart, the record of each pod restores its GPUs.
 
-    ill: what is wrong with unhealthy GPUs, by name. No further pod gets such a GPU.
+    ill: the problems of unhealthy GPUs, by GPU name. No further pod gets such a GPU.
     """
 
     def __init__(self, devices: Sequence[Gpu]) -> None:
@@ -32,9 +32,9 @@ class Gpus:
         self._held: dict[str, dict[str, tuple[str, ...]]] = {}  # by pod uid and container
 
     def take(self, uid: str, requests: Mapping[str, Wanted]) -> Mapping[str, tuple[str, ...]]:
-        """Assign GPUs to a pod's containers, and return them by container: all that the pod wants or none.
+        """Assign all GPUs that a pod requests, or none; return their names by container.
 
-        A pod that has GPUs already keeps them. Raises `NoGpusError`.
+        A pod with assigned GPUs keeps these. Raises `NoGpusError` if too few are free.
         """
         if uid not in self._held:
             free = self.free()
@@ -53,15 +53,15 @@ class Gpus:
         return self._held[uid]
 
     def restore(self, uid: str, gpus: Mapping[str, Iterable[str]]) -> None:
-        """Assign the GPUs that a pod had before a restart of the server."""
+        """Assign the GPUs that a pod had before a restart of the server. gpus: the GPU names by container."""
         self._held[uid] = {name: tuple(names) for name, names in gpus.items()}
 
     def release(self, uid: str) -> None:
-        """Free the GPUs of a pod that has ended."""
+        """Free the GPUs of a terminated pod."""
         self._held.pop(uid, None)
 
     def free(self) -> list[str]:
-        """Return the names of the GPUs that a new pod may get."""
+        """Return the names of the healthy GPUs that are not assigned to a pod."""
         held_names = {name for pod in self._held.values() for names in pod.values() for name in names}
         return [name for name in self.devices if name not in held_names and name not in self.ill]
 
@@ -70,7 +70,7 @@ class Gpus:
         return [self.devices[name] for name in self._held.get(uid, {}).get(container, ()) if name in self.devices]
 
     def hidden_files(self, uid: str, container: str, root: Path) -> list[str]:
-        """Return the device files of the machine's GPUs that the container must not see: all but its own.
+        """Return the device files of the machine's GPUs that the container must not see: all but its own GPUs.
 
         root: the root of the file system.
         """
@@ -79,7 +79,7 @@ class Gpus:
         return sorted(file for file in there if file not in mine)
 
     def health(self, uid: str, container: str) -> tuple[ResourceStatus, ...]:
-        """Return the health of a container's GPUs, for its status."""
+        """Return the health of a container's GPUs, for the container's status."""
         mine = self.of(uid, container)
         if not mine:
             return ()
@@ -99,7 +99,7 @@ class Gpus:
     def variables(self, uid: str, container: str) -> dict[str, str]:
         """Return the environment variables that list a container's GPUs for its programs.
 
-        A family of which the machine has no GPU gets no variable.
+        A family without a GPU on this machine gets no variable.
         """
         mine = self.of(uid, container)
         values: dict[str, str] = {}
@@ -115,7 +115,7 @@ class Gpus:
         return [family for family in FAMILIES if family.resource in resources]
 
     def count_unhealthy(self) -> dict[str, int]:
-        """Return how many GPUs of each resource are unhealthy, so that no pod may get them."""
+        """Return how many GPUs of each resource are unhealthy and so not assignable."""
         counts: dict[str, int] = {}
         for name in self.ill:
             if name in self.devices:
@@ -128,9 +128,9 @@ class Gpus:
         return "; ".join(f"GPU {name}: {trouble}" for name, trouble in sorted(self.ill.items()))
 
     def labels(self) -> dict[str, str]:
-        """Return the labels that describe the GPUs on the Node, named as the makers' own plugins name them.
+        """Return the labels that describe the GPUs on the Node, with the names that the makers' own plugins use.
 
-        GPUs of several models get no label.
+        A family with GPUs of several models gets no label.
         """
         labels = {}
         for family in self.families():
@@ -141,7 +141,7 @@ class Gpus:
         return labels
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotation that describes the GPUs on the Node."""
+        """Return the annotation that describes the GPUs on the Node; no annotation without GPUs."""
         if not self.devices:
             return {}
         infos = [GpuInfo(gpu.name, gpu.model, gpu.memory, gpu.name in self.ill) for gpu in self.devices.values()]

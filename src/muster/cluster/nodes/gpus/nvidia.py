@@ -1,6 +1,6 @@
 """Find NVIDIA's GPUs and their problems through the driver's library.
 
-Without the library it reads the driver's files, which have neither memory nor health.
+Without the library, read the driver's files, which report neither memory nor health.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +13,13 @@ from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
 
 T = TypeVar("T")
 
-# A machine with a driver has one of these files; the last is that of Windows, below WSL.
+# A machine with a driver has one of these files; the last exists on Windows, within WSL.
 _SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
 _FILES = "proc/driver/nvidia/gpus"
 
 
 def discover(root: Path) -> list[Gpu]:
-    """Return the GPUs in the order of the PCI bus. `root`: of the file system."""
+    """Return the GPUs in the order of the PCI bus. root: the root of the file system."""
     if not any((root / sign).exists() for sign in _SIGNS):
         return []
     with _open_library() as nvml:
@@ -29,7 +29,7 @@ def discover(root: Path) -> list[Gpu]:
 
 
 def find_problems(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """Return the problems of the GPUs, by name; "" if none is known."""
+    """Return the problem of each GPU, by GPU name; "" if no problem is known."""
     if not gpus:
         return {}
     with _open_library() as nvml:
@@ -37,9 +37,9 @@ def find_problems(gpus: Sequence[Gpu]) -> dict[str, str]:
 
 
 def read_states(gpus: Sequence[Gpu]) -> dict[str, GpuState]:
-    """Return the driver's reports on the GPUs, by name.
+    """Return the driver's reports on the GPUs, by GPU name; omit GPUs that cannot be read.
 
-    Without its library there are none. A GPU that cannot be read is missing.
+    Without the driver's library, return no reports.
     """
     if not gpus:
         return {}
@@ -108,7 +108,7 @@ def _read_gpu(nvml: Any, number: int) -> Gpu:
 def _query(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
     """Return the library's answer and "", or None and the reason why there is no answer.
 
-    A query that the GPU does not support does not count as an error.
+    If the GPU does not support the query, return None and "".
     """
     try:
         return ask(), ""

@@ -1,1 +1,1 @@
-"""The machine of a process node: its resources, and the rights of the node there."""
+"""The machine of a process node: its resources, and the isolation of containers on it."""

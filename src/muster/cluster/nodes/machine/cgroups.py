@@ -1,14 +1,16 @@
 """Limit CPU and memory by cgroups if the node may make them: by v2, else by the controllers of v1.
 
-If the node may not, it samples the memory of containers (`sampling.py`), and assigns them CPUs (`cpus.py`). A
-container's processes are in a leaf cgroup of their own, without the shim and the server. So the kernel kills only the
-container when memory runs out. The leaf is in a cgroup of the pod, which competes for CPU time with those of other
-pods. Functions take the root as an argument, so that tests can use a plain directory.
+If the node may not make cgroups, it samples the memory of containers (`sampling.py`), and assigns them CPUs
+(`cpus.py`).
 
-The node's own cgroup is below that of the server, with one exception. The cgroup of a service to which systemd
-delegates nothing cannot be divided. As the cgroupfs drivers of container engines do, a node of root then makes its
-cgroup at the top of the hierarchy, where systemd leaves it alone. So the node has to remove it itself, and
-`remove_leftovers` does so for a killed server.
+A container's processes are in a leaf cgroup of their own, without the shim and the server. So the kernel kills only the
+container when memory runs out. The leaf is in a cgroup of the pod, which competes for CPU time with the cgroups of
+other pods. Functions take the root as an argument, so that tests can use a plain directory.
+
+The node's own cgroup is usually below the cgroup of the server. The exception is a service to which systemd delegates
+no cgroup, because that cgroup cannot be divided. There a node of root makes its cgroup at the top of the hierarchy, as
+the cgroupfs drivers of container engines do. systemd never removes such a cgroup, so the node must. `remove_leftovers`
+does so for a killed server.
 """
 
 import contextlib
@@ -35,7 +37,7 @@ _LEAST_SHARES, _MOST_SHARES = 2, 262144
 # A kernel without accounting of swap lacks these files.
 _SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
-# The cgroup of a server that shares its parent with the cgroups of nodes; systemd starts a service in it.
+# The cgroup for the server itself, next to the cgroups of its nodes; systemd starts a service in it.
 SERVER_GROUP = "muster-server"
 _ADVICE = "a service (`muster service install`) has cgroups with systemd 254 or later, and one of root with any systemd"
 
@@ -43,9 +45,10 @@ log = logging.getLogger(__name__)
 
 
 class Root(NamedTuple):
-    """A cgroup of the node itself, which contains the cgroups of the containers in one hierarchy.
+    """The node's own cgroup in one hierarchy, which contains the cgroups of the containers.
 
-    It has the names of its controllers, and the version of the hierarchy: 1 or 2.
+    controllers: the names of the controllers to use.
+    version: the version of the hierarchy, 1 or 2.
     """
 
     path: Path
@@ -66,11 +69,11 @@ class Cgroups:
         return self._roots[0].version
 
     def has(self, controller: str) -> bool:
-        """Return whether the cgroups have a controller."""
+        """Return whether a controller limits the containers."""
         return any(controller in root.controllers for root in self._roots)
 
     def paths(self, uid: str, container: str) -> tuple[Path, ...]:
-        """Return the paths of a container's cgroups."""
+        """Return the paths of a container's cgroups, one in each hierarchy."""
         return tuple(root.path / uid / container for root in self._roots)
 
     def make(self, pod: Pod, container: Container) -> tuple[Path, ...]:
@@ -88,7 +91,7 @@ class Cgroups:
         return paths
 
     def remove(self, uid: str) -> None:
-        """Remove the cgroups of a pod that has ended, and kill whatever is still in them."""
+        """Remove the cgroups of a terminated pod, and kill any remaining processes in them."""
         for root in self._roots:
             pod = root.path / uid
             for directory in (*_list_groups(pod), pod):
@@ -99,7 +102,7 @@ class Cgroups:
                         self._busy.append(directory)
 
     def close(self) -> None:
-        """Remove the remaining cgroups of ended pods, and the node's own cgroups if no pod has one.
+        """Remove the remaining cgroups of terminated pods, and the node's own cgroups if they contain no others.
 
         A container that is about to start may have a cgroup without processes, which stays.
         """
@@ -111,9 +114,9 @@ class Cgroups:
 
 
 def list_limits(container: Container, root: Root) -> dict[str, str]:
-    """Return a container's limits as the files of its cgroup, with their content, in the order to write them.
+    """Return a container's limits as the names and contents of its cgroup's files, in the order to write them.
 
-    The CPU weight follows its request; the maxima follow its limits.
+    The CPU weight follows the container's request; the maxima follow its limits.
     """
     files: dict[str, str] = {}
     memory = memory_limit(container)
@@ -134,9 +137,9 @@ def list_limits(container: Container, root: Root) -> dict[str, str]:
 
 
 def weigh(cpu: int, root: Root) -> dict[str, str]:
-    """Return the weight of a cgroup that requests this CPU time in thousandths of a CPU, as its file with its content.
+    """Return a cgroup's CPU weight as the name and content of its file. cpu: the request in thousandths of a CPU.
 
-    As with the kubelet, one that requests none gets the least weight.
+    As with the kubelet, a request of 0 gets the smallest weight.
     """
     if "cpu" not in root.controllers:
         return {}
@@ -148,23 +151,26 @@ def weigh(cpu: int, root: Root) -> dict[str, str]:
 
 
 def name_group(node: str, seed: int) -> str:
-    """Return the name of a node's own cgroup. seed: of the node's directory, to tell the nodes of servers apart."""
+    """Return the name of a node's own cgroup.
+
+    seed: a number of the node's directory, which distinguishes the nodes of several servers.
+    """
     return f"muster-{node}-{seed:08x}"
 
 
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
-    """Return the node's own cgroups, made if missing, or a sentence that says why they cannot be made."""
+    """Return the node's own cgroups, or a sentence that says why they cannot be made. Make missing cgroups."""
     if (mount / "cgroup.controllers").exists():
         return _prepare_unified(name, mount, own)
     return _prepare_v1(name, mount, own)
 
 
 def remove_leftovers(name: str, uids: Iterable[str], mount: Path = _MOUNT) -> None:
-    """Remove the cgroups that a killed server has left at the top of the hierarchies, and kill whatever is in them.
+    """Remove cgroups that a killed server left at the top of the hierarchies, and kill the processes in them.
 
     name: the name of the node's own cgroup.
-    uids: the node's pods. The cgroups of other pods stay: another server whose home has the same path, in another mount
-    namespace, may use them. systemd removes what is in the cgroups of services.
+    uids: the UIDs of the node's pods. The cgroups of other pods stay, because a server in another mount namespace, with
+    a home of the same path, may use them. systemd itself removes the cgroups within services.
     """
     tops = (mount, *(mount / controller for controller in V1_CONTROLLERS))
     groups = Cgroups(Root(path, frozenset()) for path in (top / name for top in tops) if path.is_dir())
@@ -187,9 +193,9 @@ def _prepare_unified(name: str, mount: Path, own: Path) -> Cgroups | str:
 
 
 def _prepare_below(base: Path, name: str, *, holds_server: bool = False) -> Cgroups | str:
-    """Return the node's cgroup below this one, or a sentence that says why it cannot be made.
+    """Return the node's cgroups within `base`, or a sentence that says why they cannot be made.
 
-    holds_server: whether this process must leave `base` for a child of it.
+    holds_server: whether this process must leave `base` for a child cgroup of it.
     """
     try:
         controllers = frozenset(CONTROLLERS) & frozenset((base / "cgroup.controllers").read_text().split())
@@ -207,7 +213,7 @@ def _prepare_below(base: Path, name: str, *, holds_server: bool = False) -> Cgro
 
 
 def _prepare_v1(name: str, mount: Path, own: Path) -> Cgroups | str:
-    """Return the node's cgroups in the hierarchies of v1 that it may write, or a sentence that says why in none."""
+    """Return the node's cgroups in the v1 hierarchies that it may write, or a sentence that says why there are none."""
     controllers_by_root: dict[Path, frozenset[str]] = {}
     trouble = "there is no cgroup v2 hierarchy"
     for controller in V1_CONTROLLERS:
@@ -229,7 +235,11 @@ def _prepare_v1(name: str, mount: Path, own: Path) -> Cgroups | str:
 
 
 def _find_own_group(own: Path, controller: str) -> str:
-    """Return the path of this process's cgroup in a hierarchy. controller: "" for the hierarchy of v2."""
+    """Return the path of this process's cgroup in a hierarchy; "/" if it is in none.
+
+    own: the process's `/proc/PID/cgroup`.
+    controller: a controller of the hierarchy; "" for the v2 hierarchy.
+    """
     for line in own.read_text().splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -238,18 +248,18 @@ def _find_own_group(own: Path, controller: str) -> str:
 
 
 def _find_quota(container: Container) -> int:
-    """Return the microseconds of a period that the container may run; 0 for no limit."""
+    """Return how many microseconds of each scheduling period the container may run; 0 for no limit."""
     limit = parse_thousandths(container.resources.limits.get("cpu", 0))
     return max(limit * _PERIOD // 1000, _LEAST_QUOTA) if limit else 0
 
 
 def _list_groups(directory: Path) -> list[Path]:
-    """Return the paths of the cgroups directly below one; none if that one is removed."""
+    """Return the paths of the cgroups directly within a cgroup; an empty list if that cgroup no longer exists."""
     return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
 
 
 def _kill_all(directory: Path) -> None:
-    """Kill each process of a cgroup. Cgroups of version 1 have no file that kills all at once."""
+    """Kill each process of a cgroup. Cgroups of version 1 have no file that kills all processes at once."""
     with contextlib.suppress(OSError):
         if (directory / "cgroup.kill").exists():
             (directory / "cgroup.kill").write_text("1")
@@ -268,7 +278,7 @@ def _remove(directory: Path) -> None:
 def _make_room(base: Path) -> None:
     """Move this process to a child of its cgroup.
 
-    A cgroup of version 2 may hold no processes if its children have controllers.
+    A cgroup of version 2 may contain no processes if its children have controllers.
     """
     leaf = base / SERVER_GROUP
     leaf.mkdir(exist_ok=True)
@@ -276,9 +286,9 @@ def _make_room(base: Path) -> None:
 
 
 def _enable_available(directory: Path, controllers: Iterable[str]) -> frozenset[str]:
-    """Enable the controllers that the kernel lets this process enable, and return them. Raises OSError if it lets none.
+    """Enable the controllers that the kernel allows, and return them. Raises OSError if it allows none.
 
-    While a process of the machine has a realtime priority, some kernels refuse the controller of the CPU alone.
+    While some process of the machine has a realtime priority, some kernels refuse only the CPU controller.
     """
     enabled, refusals = set(), []
     for controller in sorted(controllers):

@@ -28,7 +28,11 @@ NO_THRESHOLDS: Mapping[Key, int] = MappingProxyType({})
 
 
 class _Process(NamedTuple):
-    """The state of one process, from /proc. `ticks` includes the time of children that the process has waited for."""
+    """The state of one process, from /proc.
+
+    ticks: its CPU time in clock ticks, including the time of children that it has waited for.
+    pages: its resident memory in pages.
+    """
 
     parent: int
     ticks: int
@@ -38,8 +42,10 @@ class _Process(NamedTuple):
 class Metered(NamedTuple):
     """A running container whose usage is to be measured.
 
-    It has its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
-    memory_volumes: directories in memory whose files count as the container's memory, if no cgroup counts them.
+    pid: the PID of the container's shim.
+    cgroups: the container's cgroups, if it has any.
+    memory_limit: in bytes; 0 means no limit.
+    memory_volumes: directories in a tmpfs whose files count as the container's memory, if no cgroup counts them.
     """
 
     pid: int
@@ -49,9 +55,9 @@ class Metered(NamedTuple):
 
 
 class _Share(NamedTuple):
-    """The memory of a process in bytes. Pages that several processes share count in part.
+    """The memory of a process in bytes. Each page that several processes share counts in equal parts for each.
 
-    shared: how much of it is files in memory.
+    shared: the part of this memory that belongs to tmpfs files and other shared memory.
     """
 
     memory: int
@@ -61,10 +67,10 @@ class _Share(NamedTuple):
 def read_usage(
     containers: Mapping[Key, Metered], thresholds: Mapping[Key, int] = NO_THRESHOLDS, proc: Path = _PROC
 ) -> dict[Key, Reading]:
-    """Return the usage of each container since its start. Containers that have ended meanwhile are left out.
+    """Return the usage of each container since its start; omit containers that have exited meanwhile.
 
-    thresholds: bytes by container, 0 by default. Below its threshold, a container's memory may count pages that its
-    processes share more than once, because counting them once takes the kernel longer.
+    thresholds: bytes of memory by container, 0 by default. Below its threshold, a container's memory may count a page
+    once for each process that shares it. Above it, the page counts once, which takes the kernel longer.
     """
     readings: dict[Key, Reading] = {}
     others = {}
@@ -82,13 +88,13 @@ def read_usage(
             if container.pid in processes:
                 tree = list(_walk_tree(container.pid, children))
                 ticks = sum(processes[one].ticks for one in tree)
-                # The shim's own memory is not the container's.
+                # The shim's own memory does not belong to the container.
                 resident = {one: processes[one].pages * _PAGE for one in tree[1:]}
                 files = sum(map(measure, container.memory_volumes))
                 memory = sum(resident.values()) + files
                 if memory + swapped > thresholds.get(key, 0):
                     shares = [_read_share(proc, one, whole) for one, whole in resident.items()]
-                    # Files of the volumes that a process has mapped are in its share already.
+                    # The process's share already contains the files of the volumes that it has mapped.
                     unmapped = max(files - sum(share.shared for share in shares), 0)
                     memory = sum(share.memory for share in shares) + unmapped
                 readings[key] = Reading(ticks / _TICKS, memory)
@@ -96,7 +102,7 @@ def read_usage(
 
 
 def list_trees(containers: Mapping[Key, Metered], proc: Path = _PROC) -> dict[Key, frozenset[int]]:
-    """Return the pids of the processes of each container, without its shim."""
+    """Return the PIDs of each container's processes, without the container's shim."""
     children = _find_children(dict(_list_processes(proc)))
     return {key: frozenset(_walk_tree(one.pid, children)) - {one.pid} for key, one in containers.items()}
 
@@ -109,14 +115,14 @@ def _find_children(processes: Mapping[int, _Process]) -> Mapping[int, Sequence[i
 
 
 def _read_cgroups(directories: Iterable[Path]) -> Reading | None:
-    """Return the usage of a container, or None if its cgroups do not measure both CPU and memory."""
+    """Return the usage of a container; None if its cgroups do not measure both CPU and memory."""
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
     for directory in directories:
         stat = _read_words(f"{directory}/cpu.stat")
         if b"usage_usec" in stat:
             cpu_seconds = int(stat[stat.index(b"usage_usec") + 1]) / 1e6
-        elif total := _read_words(f"{directory}/cpuacct.usage"):  # of v1, in nanoseconds
+        elif total := _read_words(f"{directory}/cpuacct.usage"):  # cgroup v1, in nanoseconds
             cpu_seconds = int(total[0]) / 1e9
         held = _read_words(f"{directory}/memory.current") or _read_words(f"{directory}/memory.usage_in_bytes")
         if held:
@@ -141,7 +147,7 @@ def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
 
 
 def _list_kernel_threads(base: str) -> frozenset[bytes]:
-    """Return the pids of the kernel's own threads; none within a pid namespace, which hides them."""
+    """Return the PIDs of the kernel's own threads; empty within a PID namespace, which hides them."""
     if _read_words(f"{base}/{_KTHREADD}/stat")[1:4] != [b"(kthreadd)", b"S", b"0"]:
         return frozenset()
     return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))
@@ -150,7 +156,7 @@ def _list_kernel_threads(base: str) -> frozenset[bytes]:
 def _read_share(proc: Path, pid: int, resident: int) -> _Share:
     """Return the memory of a process: its own pages, its part of shared pages, and swapped pages.
 
-    resident: its resident memory, used if the kernel reports nothing more.
+    resident: its resident memory, the result if the kernel reports no details.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = [line.split() for line in _read(f"{proc}/{pid}/smaps_rollup").splitlines()]
@@ -168,7 +174,7 @@ def _read_used_swap(proc: Path) -> int:
 
 
 def _read_words(path: str) -> Sequence[bytes]:
-    """Return the words of a file, none if there is no such file."""
+    """Return the words of a file; no words if the file cannot be read."""
     words: list[bytes] = []
     with contextlib.suppress(OSError), open(path, "rb") as file:
         words += file.read().split()
@@ -176,7 +182,7 @@ def _read_words(path: str) -> Sequence[bytes]:
 
 
 def _read(path: str) -> bytes:
-    """Return a small file of the kernel. Raises OSError."""
+    """Return the first bytes of a file of the kernel, which contain all of a small file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _READ_BYTES)

@@ -1,9 +1,11 @@
 """Assign CPUs to containers with a CPU limit, on a node where no cgroup limits CPU.
 
-`choose_cpus` decides and is pure; `Cpus` has the CPUs of the node's pods. A container may run on as many whole CPUs as
-its limit needs. It reserves its request on them, and reserved CPUs overlap only if that cannot be avoided: if fractions
-do not fit together, or if the node offers more CPUs than the machine has. A container with a limit above its request
-may also use CPUs that others have reserved. A container without a limit may run on every CPU.
+`choose_cpus` decides and is pure; `Cpus` holds the assignments of the node's pods. A container may run on as many whole
+CPUs as its limit needs, and reserves its request on them. Reservations overlap only if that cannot be avoided: if
+fractions do not fit together, or if the node offers more CPUs than the machine has.
+
+A container with a limit above its request may also use CPUs that others have reserved. A container without a limit may
+run on every CPU.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,14 +22,14 @@ _WHOLE: Final = 1000
 
 
 class CpuDemand(NamedTuple):
-    """A container's request and limit of CPU, in thousandths."""
+    """A container's request and limit of CPU, in thousandths of a CPU."""
 
     request: int
     limit: int
 
 
 class Cpus:
-    """The CPUs of a node, and how much of each is reserved by which pod.
+    """The CPUs of a node, and the part of each that each pod reserves.
 
     After a restart of the server, the record of each pod restores its CPUs.
     """
@@ -37,9 +39,9 @@ class Cpus:
         self._held: dict[str, Mapping[str, Reserved]] = {}  # by pod uid and container
 
     def take(self, uid: str, demands: Mapping[str, CpuDemand]) -> Mapping[str, Reserved]:
-        """Reserve CPUs for the containers of a pod, and return them by container. A pod that has CPUs keeps them.
+        """Reserve CPUs for the containers of a pod; return them by container. A pod with reserved CPUs keeps these.
 
-        demands: by container.
+        demands: the demands by container.
         """
         if uid not in self._held and demands:
             loads = self._sum_loads()
@@ -57,13 +59,13 @@ class Cpus:
             self._held[uid] = cpus
 
     def release(self, uid: str) -> None:
-        """Free the CPUs of a pod that has ended."""
+        """Free the CPUs of a terminated pod."""
         self._held.pop(uid, None)
 
     def of(self, uid: str, container: str) -> list[int]:
         """Return the CPUs on which a container may run; empty if it may run on all.
 
-        CPUs that were taken from the server itself since the assignment are left out.
+        CPUs that the server itself may no longer use are left out.
         """
         return sorted(set(self._held.get(uid, {}).get(container, ())) & set(self._numbers))
 
@@ -78,9 +80,9 @@ class Cpus:
 
 
 def choose_cpus(demand: CpuDemand, loads: Mapping[int, int]) -> Reserved:
-    """Return the CPUs for a container, each with the thousandths that the container reserves of it.
+    """Return the CPUs for a container, each with the thousandths that the container reserves on it.
 
-    loads: the thousandths that others have reserved, by CPU.
+    loads: the thousandths that other containers have reserved, by CPU.
     """
     least_loaded = sorted(loads, key=lambda number: (loads[number], number))
     whole, rest = divmod(min(demand.request, demand.limit), _WHOLE)
@@ -94,9 +96,9 @@ def choose_cpus(demand: CpuDemand, loads: Mapping[int, int]) -> Reserved:
 
 
 def list_demands(pod: Pod) -> dict[str, CpuDemand]:
-    """Return the demands of the containers that have a CPU limit. Raises `QuantityError`.
+    """Return the demands of the containers that have a CPU limit, by container. Raises `QuantityError`.
 
-    An init container that is not a sidecar reserves nothing, because it has ended when the main containers start.
+    An init container that is not a sidecar reserves nothing, because it has exited before the main containers start.
     """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     lasting = [container for container in pod.spec.init_containers if is_sidecar(container)]
@@ -106,16 +108,17 @@ def list_demands(pod: Pod) -> dict[str, CpuDemand]:
 
 
 def select_part(numbers: Iterable[int], number: int, of: int) -> list[int]:
-    """Return the CPUs for node `number` (from 0) of the `of` nodes on this machine.
+    """Return the CPUs for one of several nodes on this machine. Nodes share CPUs if there are too few.
 
-    Nodes share CPUs if there are too few.
+    number: the node's index, from 0.
+    of: how many nodes there are.
     """
     ordered = sorted(numbers)
     return ordered[number::of] or [ordered[number % len(ordered)]]
 
 
 def _find_best_fit(rest: int, numbers: Iterable[int], loads: Mapping[int, int]) -> int:
-    """Return the fullest CPU that still has room for `rest` thousandths, or the least loaded CPU if none has."""
+    """Return the fullest CPU that still has room for `rest` thousandths, or else the least loaded CPU."""
     fitting = [number for number in numbers if loads[number] + rest <= _WHOLE]
     if fitting:
         return max(fitting, key=lambda number: (loads[number], -number))

@@ -1,11 +1,11 @@
-"""Find out how far containers can be isolated on this machine, once at the start of a node, by starting a real one.
+"""Find out how far containers can be isolated on this machine, by starting one when the node starts.
 
-In order of preference:
+The candidates, in order of preference:
 
 - namespaces, as root,
 - user namespaces,
 - bubblewrap, which may have more rights than this process,
-- mounts and host name without process ids, if /proc may not be mounted again,
+- mount and UTS namespaces without a PID namespace, if /proc may not be mounted again,
 - nothing.
 """
 
@@ -20,32 +20,32 @@ from muster.cluster.nodes.shim.spec import ShimAccount, Spec
 from muster.cluster.nodes.shims import ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, list_bubblewrap_arguments, plan
 
-# A user without rights, to test what every user may do.
+# An unprivileged user, to test what every user may do.
 NOBODY: ShimAccount = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
 
 
 class IsolationError(RuntimeError):
-    """The machine cannot keep the pods of different accounts apart; the message says why."""
+    """A machine that cannot isolate the pods of different accounts from each other. The message says why."""
 
 
 class Isolation(Struct, frozen=True):
     """How far the containers of a node are isolated from the machine and from each other.
 
-    problem: why the isolation is not complete, in the system's words; "" if it is.
+    problem: the system's message about why the isolation is incomplete; "" if it is complete.
     """
 
     kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool = False
-    bubblewrap: str = ""  # its path
+    bubblewrap: str = ""  # the path of the program
     problem: str = ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the isolation is complete."""
+        """Whether the containers have namespaces of their own, including a PID namespace."""
         return self.kind != "none" and self.own_pids
 
     def warning(self) -> str:
-        """Return what incomplete isolation means for pods, as text for an event."""
+        """Return a warning about what the incomplete isolation means for pods, as text for an event."""
         if self.kind == "none":
             return (
                 f"This machine does not allow namespaces ({self.problem}): the pod runs with the node's host name, "
@@ -55,9 +55,9 @@ class Isolation(Struct, frozen=True):
 
 
 def candidates_of_accounts() -> list[Isolation]:
-    """Return the isolations to try for a node whose pods run as other accounts than the node: only one is safe.
+    """Return the isolations to try on a node that runs pods as other accounts. Only one kind is safe.
 
-    Every process of the node that works for an account has become that account before it makes namespaces.
+    Every process that the node starts for an account switches to that account before it makes namespaces.
     """
     return [Isolation("user-namespaces", own_pids=True)]
 
@@ -74,11 +74,11 @@ def list_candidates() -> list[Isolation]:
 async def probe(
     directory: Path, tried: list[Isolation] | None = None, identity: ShimAccount | None = None
 ) -> Isolation:
-    """Try isolations, the best first, by starting a container with each; return the first with which that works.
+    """Start a container with each isolation, best first; return the first isolation that works.
 
-    directory: an empty directory. Its contents can be removed afterwards.
+    directory: an empty directory; the caller may remove its contents afterwards.
     tried: the isolations to try; None for all.
-    identity: the account that the containers run as; None for the node's own user.
+    identity: the account that runs the containers; None for the node's own user.
     """
     problem = ""
     for number, isolation in enumerate(list_candidates() if tried is None else tried):

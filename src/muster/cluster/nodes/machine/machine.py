@@ -33,7 +33,7 @@ class Machine(Struct, frozen=True):
 def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
     """Return the resources of the machine on which this process runs, with these GPUs.
 
-    state: a path on the disk whose size counts.
+    state: a path on the disk whose size the node offers.
     """
     disk = os.statvfs(state)
     return Machine(
@@ -51,7 +51,11 @@ def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
 
 
 def take_part(machine: Machine, number: int, of: int) -> Machine:
-    """Return part `number` of a machine that is divided into `of` equal parts. Each GPU is in one part."""
+    """Return one of several equal parts of a machine. Each GPU is in exactly one part.
+
+    number: the index of the part, from 0.
+    of: how many parts there are.
+    """
     return replace(
         machine,
         milli_cpus=max(machine.milli_cpus // of, 1),
@@ -62,7 +66,7 @@ def take_part(machine: Machine, number: int, of: int) -> Machine:
 
 
 def find_full_disk(directories: Iterable[Path]) -> str:
-    """Return which of the directories is on a full disk, as `the disk of /var/lib/muster is full`; "" if none is."""
+    """Return a sentence such as `the disk of /var/lib/muster is full` for the first full disk; "" if none is full."""
     full = next((one for one in directories if has_full_disk(one)), None)
     return f"the disk of {full} is full" if full is not None else ""
 
@@ -70,8 +74,8 @@ def find_full_disk(directories: Iterable[Path]) -> str:
 def has_full_disk(directory: Path) -> bool:
     """Return whether the disk is too full for more pods: less than 64 MiB free, or a twentieth of a small disk.
 
-    The kubelet's tenth would reserve a terabyte of a large disk, and large disks are often nearly full.
-    A directory that was removed is on no disk.
+    The kubelet's limit, a tenth, would reserve a terabyte of a large disk, and large disks are often nearly full. A
+    missing directory counts as not full.
     """
     try:
         disk = os.statvfs(directory)
@@ -81,7 +85,7 @@ def has_full_disk(directory: Path) -> bool:
 
 
 def _count_milli_cpus() -> int:
-    """Return the thousandths of CPUs that this process may use, or a container's share if it runs in one."""
+    """Return the thousandths of CPUs that this process may use: its affinity, capped by its cgroup's quota."""
     cpus = len(os.sched_getaffinity(0)) * 1000
     quota, _, period = _read_text(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
     if quota.isdigit() and period.isdigit() and int(period):
@@ -90,7 +94,7 @@ def _count_milli_cpus() -> int:
 
 
 def _measure_memory() -> int:
-    """Return the memory of the machine in bytes, or a container's share if this process runs in one."""
+    """Return the memory of the machine in bytes, capped by the memory limit of this process's cgroup."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = _read_text(Path("/sys/fs/cgroup/memory.max"))
     return min(total, int(limit)) if limit.isdigit() else total

@@ -1,7 +1,7 @@
 """Decide, on a machine without cgroups, which containers exceed their memory limits. Pure.
 
 The node samples memory once a second, and kills the containers that exceed their limits. So a container may exceed its
-limit for a second.
+limit for up to a second.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,22 +11,22 @@ from muster.cluster.nodeconnection import Reading
 from muster.cluster.nodes.machine.consumption import Key, Metered
 
 SAMPLE_SECONDS = 1.0
-# In one of this many samples, shared pages are counted exactly in containers whose estimate exceeds their peak.
+# Every so many samples, containers whose estimate exceeds their peak get an exact count of shared pages.
 EXACT_EVERY = 30
 
 
 class Excess(NamedTuple):
-    """A container that uses more memory than its limit, in bytes."""
+    """A container that uses more memory than its limit. used: its memory in bytes."""
 
     container: Key
     used: int
 
 
 def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int], *, exact: bool) -> dict[Key, int]:
-    """Return the estimated memory from which each container's shared pages must be counted exactly.
+    """Return the estimates of memory, in bytes, above which each container's shared pages are counted exactly.
 
-    The cheap estimate counts a page that several processes share once for each process. Only a container whose estimate
-    exceeds its limit, or its peak so far, needs the exact count.
+    The cheap estimate counts a page once for each process that shares it. Only a container whose estimate exceeds its
+    limit, or its peak so far, needs the exact count.
 
     peaks: the most memory that each container has used so far.
     exact: whether this sample also searches for new peaks.

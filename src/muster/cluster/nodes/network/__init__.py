@@ -1,1 +1,1 @@
-"""The pods' network on this machine: an address for each pod, and hosts files in which pods find each other."""
+"""The pods' network on this machine: an address for each pod, and hosts files with the names of other pods."""

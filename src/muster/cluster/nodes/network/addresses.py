@@ -1,22 +1,22 @@
 """Assign each pod an address of its own in 127.0.0.0/8.
 
-All of that range is this machine, so any pod can listen on its address and be reached there. Addresses are assigned in
-order, so that a released address is not soon another pod's. A pod keeps its address for life: the pod's record on disk
-contains it, and restores it after a restart.
+The whole range belongs to this machine, so any pod can listen on its address. Addresses are assigned in order, so that
+a released address is not soon assigned again. A pod's address never changes: the pod's record on disk contains the
+address, and restores it after a restart.
 """
 
 import ipaddress
 
-# 127.0.x.y has the addresses that systems use themselves: localhost, resolvers, the host's own name.
+# Systems use addresses in 127.0.x.y themselves: localhost, resolvers, the host's own name.
 _FIRST = int(ipaddress.IPv4Address("127.1.0.1"))
 _COUNT = int(ipaddress.IPv4Address("127.254.255.254")) - _FIRST + 1
 _BLOCK = 1 << 16
 
 
 class Addresses:
-    """The IP addresses of one cluster's pods, by the pods' UIDs.
+    """The IP addresses of one cluster's pods, by pod UID.
 
-    seed: spreads clusters on one machine over the range of addresses.
+    seed: a number that gives each cluster on one machine another first address.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -34,7 +34,7 @@ class Addresses:
         return address
 
     def restore(self, uid: str, address: str) -> bool:
-        """Assign a pod its former address; return False if it is outside the range or now another pod's."""
+        """Assign a pod its former address; return False if the address is out of range or assigned to another pod."""
         if (
             not _is_in_range(address)
             or self._taken.get(address, uid) != uid

@@ -1,15 +1,15 @@
 """Write the text of a pod's hosts file, with all names that the pod may use, as there is no DNS server. Pure.
 
-The names are those that a cluster's DNS has:
+The names are the same as in a Kubernetes cluster's DNS:
 
 - the pod's own host name, and with a subdomain its full name;
 - `<hostname>.<subdomain>`, also followed by `.<namespace>`, `.svc` and `.svc.cluster.local`, for every pod that has
-  both. The headless Service of that name need not exist yet, and pods need not be ready: peers of a gang must find each
-  other before they are ready, whatever the order of creation;
+  both. The headless Service with the subdomain's name need not exist yet, and pods need not be ready. Peers of a gang
+  must find each other before they are ready, whatever the order of creation;
 - within a Job, the bare host name (`<job>-<index>`) of every pod of the Job;
-- the names of Services, with the addresses of the pods that they select; there are no virtual addresses.
+- the names of Services, with the addresses of the pods that they select, as there are no virtual addresses.
 
-The machine's own names come last, except those that equal a pod's name.
+The machine's own names come last, except names that equal a pod's name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,9 +41,9 @@ def make_hostname(pod: Pod) -> str:
 
 
 class Circle(Struct, frozen=True):
-    """A set of pods of one namespace that can use the same short names, because they have the same controller.
+    """The pods of one namespace with the same controller, which can use the same short host names.
 
-    owner: the UID of the controller, or "".
+    owner: the UID of the controller; "" for pods without one.
     """
 
     namespace: str
@@ -51,7 +51,7 @@ class Circle(Struct, frozen=True):
 
     @classmethod
     def of(cls, pod: Pod) -> "Circle":
-        """Return the circle of a pod."""
+        """Return the circle that a pod belongs to."""
         owner = controller_of(pod.metadata)
         return cls(pod.metadata.namespace, owner.uid if owner else "")
 
@@ -59,7 +59,7 @@ class Circle(Struct, frozen=True):
 def render(pod: Pod, address: str, shared: str) -> str:
     """Return the text of a pod's hosts file. Each address has one line.
 
-    shared: the lines for all other pods, which the files of the pod's circle have in common.
+    shared: the lines about all other pods, which the hosts files of the pod's circle have in common.
     """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
@@ -77,7 +77,7 @@ def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Servic
     peers: all pods with addresses.
     machine: the text of the machine's own hosts file.
     """
-    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_order_key)
+    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_make_sort_key)
     names: dict[str, list[str]] = {peer.address: _list_names(peer.pod, circle) for peer in alive}
     for service in services:
         for peer in alive:
@@ -97,7 +97,7 @@ def _list_own_names(pod: Pod) -> list[str]:
 
 
 def _list_names(pod: Pod, circle: Circle) -> list[str]:
-    """Return the names under which a circle knows a pod."""
+    """Return the names by which the pods of a circle can address a pod."""
     if not pod.spec.hostname:
         return []
     names: list[str] = []
@@ -124,7 +124,7 @@ def _selects(service: Service, pod: Pod) -> bool:
     )
 
 
-def _order_key(peer: Peer) -> tuple[str, int, str]:
+def _make_sort_key(peer: Peer) -> tuple[str, int, str]:
     """Return the key that sorts pods by namespace and name, with `job-2` before `job-10`."""
     name = peer.pod.metadata.name
     return peer.pod.metadata.namespace, len(name), name

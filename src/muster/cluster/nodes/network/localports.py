@@ -1,8 +1,8 @@
-"""Find the pod whose processes listen on a port of localhost.
+"""Find the container that listens on a port of localhost, for port forwarding.
 
 On Kubernetes every pod has a localhost of its own, and many programs (notebooks, dashboards) listen only there. Here
-all pods share the machine's localhost: a forwarded port must reach the listener of that pod, and never one of another
-pod.
+all pods share the machine's localhost. A forwarded port must reach the listener of the requested pod, and never a
+listener of another pod.
 """
 
 from collections.abc import Iterator
@@ -11,14 +11,14 @@ from pathlib import Path
 from muster.cluster.nodes.shim.system import list_descendants
 
 _LISTENING = "0A"
-# The addresses of localhost, as the kernel's tables have them.
+# The addresses of localhost, in the format of the kernel's tables.
 _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "00000000000000000000000001000000", "::1"))
 
 
 def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
-    """Return the address of localhost at which a container listens on this port; "" if it does not listen there.
+    """Return the localhost address at which a container listens on this port; "" if it does not listen there.
 
-    shim: the pid of the container's shim.
+    shim: the PID of the container's shim.
     """
     inodes = dict(_find_inodes(proc, port))
     if not inodes:
@@ -31,7 +31,7 @@ def find_listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
 
 
 def _find_inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
-    """Yield each socket that listens on this port of localhost, as /proc/PID/fd names it, with its address."""
+    """Yield each socket that listens on this port of localhost, named as in /proc/PID/fd, with its address."""
     for name, address, text in _TABLES:
         try:
             rows = (proc / "net" / name).read_text().splitlines()[1:]

@@ -1,11 +1,11 @@
 """Run the network of all process nodes: assign addresses and maintain the hosts files of running pods.
 
 All process nodes of a cluster are on this machine and share one `Network`. Hosts files are rewritten in place when pods
-are created and deleted, because containers have that very file mounted. If a gang is not fully bound yet, its pods'
-files already contain the unbound peers: their addresses are reserved.
+are created and deleted, because containers have the file itself mounted. If only some pods of a gang are bound, their
+hosts files already contain the unbound peers, whose addresses are reserved.
 
 Pods from before a restart keep their addresses. Nodes pass their recorded addresses when they join, and the pods'
-statuses have the rest. Both are known before any pod runs, and so before a pod gets a new address.
+statuses contain the other addresses. Both are known before any pod runs, and so before a pod gets a new address.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from muster.cluster.nodes.network.hosts import Circle, Peer, render, shared_part
 from muster.runtime.control.manager import Manager
 from muster.runtime.tasks import run_until_first
 
-# Files are rewritten once for all the changes within this time.
+# Changes within this time lead to one rewrite of the files.
 COALESCE_SECONDS = 0.05
 _MACHINE = Path("/etc/hosts")
 NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
@@ -38,7 +38,7 @@ class Network:
     """The addresses of pods and their hosts files. A `Manager` runs it, before the nodes.
 
     pods: the informer of pods.
-    only_node: the one node whose pods the network may see; "" if it sees all.
+    only_node: the only node whose pods the network may read; "" if it may read all pods.
     apart: whether the hosts files of a namespace omit the names of other namespaces, which belong to other users.
     """
 
@@ -54,7 +54,7 @@ class Network:
         apart: bool = False,
     ) -> None:
         self._clock = manager.clock
-        indexes = {BY_NODE: by_node, _UNBOUND: _circle_if_unbound, _LIVE: _node_if_live}
+        indexes = {BY_NODE: by_node, _UNBOUND: _find_circle_of_unbound, _LIVE: _find_node_of_unfinished}
         self.pods = manager.informer(POD, fields=f"spec.nodeName={only_node}" if only_node else "", indexes=indexes)
         self._services = manager.informer(SERVICE)
         self._addresses = addresses
@@ -69,7 +69,11 @@ class Network:
         self._services.on_change(self._on_service_changed)
 
     def join(self, node: str, addresses: Mapping[str, str] = NO_ADDRESSES) -> None:
-        """Add a node, before the manager runs. addresses: the recorded addresses of its earlier pods, by their UIDs."""
+        """Add a node.
+
+        Call it before the manager runs.
+        addresses: the recorded addresses of earlier pods, by pod UID.
+        """
         self._nodes.add(node)
         for uid, address in addresses.items():
             self._addresses.restore(uid, address)
@@ -80,12 +84,12 @@ class Network:
         return self._addresses.get(pod.metadata.uid)
 
     def enter(self, pod: Pod, path: Path) -> None:
-        """Write the pod's hosts file to `path`, and keep it up to date from now on. Raises OSError."""
+        """Write the pod's hosts file to `path`, and update it from now on. Raises OSError."""
         self._files[pod.metadata.uid] = (pod, path)
         _overwrite(path, self._render(pod))
 
     def leave(self, uid: str) -> None:
-        """Stop maintaining the hosts file of a pod that has ended."""
+        """Stop updating the hosts file of a terminated pod."""
         self._files.pop(uid, None)
 
     def forget(self, uid: str) -> None:
@@ -106,7 +110,7 @@ class Network:
             await run_until_first(self._clock.sleep(COALESCE_SECONDS), self._stopping.wait())
 
     async def stop(self) -> None:
-        """End `run`."""
+        """Make `run` return."""
         self._stopping.set()
         self._changed.set()
 
@@ -123,7 +127,7 @@ class Network:
         return render(pod, self.address(pod), shared)
 
     def _list_peers(self, circle: Circle) -> list[Peer]:
-        """Return the pods that are, or may soon be, on this network."""
+        """Return the live pods of this network's nodes, and the unbound pods of a circle, with their addresses."""
         pods = [pod for node in sorted(self._nodes) for pod in self.pods.by(_LIVE, node)]
         pods += self.pods.by(_UNBOUND, f"{circle.namespace}/{circle.owner}")
         return [Peer(pod, self.address(pod)) for pod in pods if not is_finished(pod)]
@@ -137,7 +141,7 @@ class Network:
             self._addresses.restore(new.metadata.uid, new.status.pod_ip)
         if new is None and old is not None and old.spec.node_name not in self._nodes:
             self._addresses.release(old.metadata.uid)  # the address may have been reserved
-        if _hosts_facts(old) != _hosts_facts(new):
+        if _select_hosts_facts(old) != _select_hosts_facts(new):
             self._invalidate()
 
     def _invalidate(self) -> None:
@@ -152,27 +156,30 @@ class Network:
             return ""
 
 
-def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
-    """Return the index key of an unbound pod whose controller sets host names."""
+def _find_circle_of_unbound(pod: Pod) -> tuple[str, ...]:
+    """Return the index key of an unbound pod whose controller sets host names; () for other pods."""
     circle = Circle.of(pod)
     unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
     return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
 
 
-def _node_if_live(pod: Pod) -> tuple[str, ...]:
-    """Return the index key of a pod that has not ended: its node. In a long sweep, most pods have ended."""
+def _find_node_of_unfinished(pod: Pod) -> tuple[str, ...]:
+    """Return the index key, its node, of a pod that has not finished; () for other pods.
+
+    In a long sweep of jobs, most pods have finished.
+    """
     return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 
-def _hosts_facts(pod: Pod | None) -> object:
-    """Return the fields of a pod that hosts files depend on."""
+def _select_hosts_facts(pod: Pod | None) -> object:
+    """Return the fields of a pod that hosts files depend on; None for a pod that is finished or deleted."""
     if pod is None or is_finished(pod):
         return None
     return pod.metadata.uid, pod.metadata.labels, pod.spec.hostname, pod.spec.subdomain, pod.spec.node_name
 
 
 def _overwrite(path: Path, text: str) -> None:
-    """Overwrite a file in place: new content first, then the new length, so that readers never find it empty."""
+    """Overwrite a file in place: the content first, then the length, so that readers never find the file empty."""
     data = text.encode()
     descriptor = os.open(path, _WRITE, 0o644)
     try:

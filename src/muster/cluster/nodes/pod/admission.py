@@ -1,4 +1,4 @@
-"""Reject pods that bypassed the scheduler and do not fit on the node. Pure. Messages are the kubelet's."""
+"""Reject pods that bypassed the scheduler and do not fit on the node. Pure. The messages are the kubelet's."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,7 @@ class Rejection(Struct, frozen=True):
 
 
 def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) -> Rejection | None:
-    """Return why the pod does not fit on this process node; None if it fits.
+    """Return why the node rejects the pod; None if the pod fits.
 
     others: the other pods on the node.
     """
@@ -48,5 +48,5 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
 
 
 def make_unavailable_rejection(message: str) -> Rejection:
-    """Return the rejection of a pod that lacks a resource that was assigned to it."""
+    """Return the rejection of a pod whose assigned resource is no longer available."""
     return Rejection(UNEXPECTED, f"Pod was rejected: {message}")

@@ -11,8 +11,8 @@ def make_condition(
 ) -> PodCondition:
     """Return a condition for the pod's next status, with the time of its last change.
 
-    moment: the present; the time of the change if the status differs from that of the pod's condition.
-    holds: whether the status is True.
+    moment: the current time, which is the time of the change if the condition's status changes.
+    holds: whether the new status is True.
     """
     status = "True" if holds else "False"
     before = find_condition(pod, type)
@@ -28,5 +28,5 @@ def make_condition(
 
 
 def whole_seconds(time: datetime | None) -> datetime | None:
-    """Return a time in whole seconds, as the API has it."""
+    """Return a time without fractions of a second, the precision of the API; None for None."""
     return time.replace(microsecond=0) if time else None

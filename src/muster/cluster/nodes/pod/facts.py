@@ -1,7 +1,7 @@
 """Define the input and output of `pod.machine.decide`: the state of a pod on its node, and the actions on it.
 
-Wall-clock times (`datetime`) are for users to read. All waiting is in seconds of the monotonic clock (`float`), so that
-setting the wall clock does not end or prolong anything.
+Wall-clock times (`datetime`) are for users to read. Delays and deadlines are in seconds of the monotonic clock
+(`float`), so that a change of the wall clock does not shorten or prolong them.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from muster.api.core.podstatus import ResourceStatus
 
 
 class Now(Struct, frozen=True):
-    """The present time on the wall clock and on the monotonic clock."""
+    """The current time on the wall clock and on the monotonic clock."""
 
     wall: datetime
     monotonic: float
 
 
 class Exit(Struct, frozen=True):
-    """The end of an attempt of a container."""
+    """The exit of an attempt of a container."""
 
     code: int
     reason: str  # Completed, Error, OOMKilled, StartError, ContainerStatusUnknown
@@ -34,7 +34,7 @@ class Exit(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """One run of a container, which may have ended."""
+    """One run of a container, which may have exited."""
 
     number: int  # 0 for the first: the number of restarts
     container_id: str
@@ -43,20 +43,21 @@ class Attempt(Struct, frozen=True):
     started: bool = False  # the startup probe has passed and the postStart hook is done
     ready: bool = False  # the readiness probe passes
     condemned: str = ""  # why the container must be ended and restarted; a sentence
-    condemned_grace_seconds: int | None = None  # of the probe that condemned it, if the probe has its own
+    condemned_grace_seconds: int | None = None  # the failed probe's own grace period, if it has one
     stopping_since: float | None = None  # when the container was asked to end
     killed: bool = False  # the container was sent SIGKILL
 
     @property
     def is_alive(self) -> bool:
-        """Whether the attempt still has processes."""
+        """Whether the attempt has not exited."""
         return self.exit is None
 
 
 class Trouble(Struct, frozen=True):
-    """The reason why a container cannot be created or a pod cannot be set up now.
+    """The reason why a container or a pod cannot be set up now.
 
-    reason, message: as in the kubelet's waiting state of a container. retry_at: when to try again.
+    reason, message: as in the kubelet's waiting state of a container.
+    retry_at: when to retry, by the monotonic clock.
     """
 
     reason: str
@@ -65,7 +66,7 @@ class Trouble(Struct, frozen=True):
 
 
 class ContainerFacts(Struct, frozen=True):
-    """The facts about a container from which a decision about its pod is made."""
+    """The state of a container, as input for decisions about its pod."""
 
     attempt: Attempt | None = None  # the newest
     previous: Exit | None = None  # how the attempt before it ended
@@ -79,7 +80,7 @@ UNKNOWN = ContainerFacts()
 
 
 class EndDecision(Struct, frozen=True):
-    """A decision of the node itself to end a pod, with its reason."""
+    """A decision of the node itself to terminate a pod, with its reason."""
 
     # gone: the pod's object is deleted. shutdown: the node stops with its cluster. left: the node leaves a running
     # cluster. interrupted: the node was down. rejected: the node never admitted the pod. oversized: the pod's status
@@ -93,7 +94,7 @@ class EndDecision(Struct, frozen=True):
 
 
 class PodFacts(Struct, frozen=True):
-    """The facts about a pod from which a decision about it is made."""
+    """The state of a pod on its node, as input for decisions about the pod."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
     prepared: bool = False  # address, hosts file and volumes exist
@@ -107,22 +108,26 @@ class PodFacts(Struct, frozen=True):
     devices: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)  # by container
 
     def of(self, name: str) -> ContainerFacts:
-        """Return the facts about a container."""
+        """Return the state of a container; `UNKNOWN` if nothing is known about it."""
         return self.containers.get(name, UNKNOWN)
 
 
 class Prepare(Struct, frozen=True):
-    """The action that sets up address, hosts file and volumes."""
+    """The action that sets up the pod's address, hosts file and volumes."""
 
 
 class Reserve(Struct, frozen=True):
-    """The action that starts the shim of a container's first attempt in advance. The shim runs no program yet."""
+    """The action that starts the shim of a container's first attempt in advance, without a program."""
 
     container: str
 
 
 class Start(Struct, frozen=True):
-    """The action that starts an attempt of a container. `restarts` is the new value of that fact."""
+    """The action that starts an attempt of a container.
+
+    number: the number of the attempt.
+    restarts: the container's new count of restarts.
+    """
 
     container: str
     number: int
@@ -130,7 +135,7 @@ class Start(Struct, frozen=True):
 
 
 class Stop(Struct, frozen=True):
-    """The action that asks a container to end, by the preStop hook and then the stop signal.
+    """The action that terminates a container gracefully, by the preStop hook and then the stop signal.
 
     why: the event's message.
     """
@@ -141,7 +146,7 @@ class Stop(Struct, frozen=True):
 
 
 class Kill(Struct, frozen=True):
-    """The action that ends a container at once."""
+    """The action that kills a container at once."""
 
     container: str
 
@@ -150,10 +155,10 @@ Action = Prepare | Reserve | Start | Stop | Kill
 
 
 class PodNote(Struct, frozen=True):
-    """An event about a state of the pod, for users.
+    """An event for users about a state of the pod.
 
-    While the note stays in the plan, the event is recorded only once.
-    about: distinguishes repetitions.
+    As long as successive plans contain the same note, the event is recorded only once.
+    about: a number that distinguishes repetitions.
     """
 
     type: Literal["Normal", "Warning"]

@@ -1,22 +1,22 @@
 """Decide what a node does about one pod, from its spec and the state of its containers. Pure.
 
-The node calls `decide` after every change and at each time that `decide` named. This module knows nothing of processes,
-files or the API; `pod/runner.py` carries out the actions and reports the results as new facts. The rules are the
-kubelet's:
+The node calls `decide` after every change and at each time that the last plan named. This module knows nothing of
+processes, files or the API. `pod/runner.py` executes the actions and reports the results as new facts. The rules are
+the kubelet's:
 
-- Init containers run one after the other. For a sidecar (restartPolicy Always), the next one only waits until it has
-  started.
-- Main containers start once all init containers are through. From then on init containers are ignored.
-- While the barrier of the pod's group runs (jobset KEP-498), and no other init container, the shims of main containers
-  are started in advance.
-- A container that ended is restarted as its restart policy says: at once the first time, then after 10 s, 20 s, ... up
+- Init containers run one after the other. A sidecar (restartPolicy Always) only needs to have started before the next
+  one runs.
+- Main containers start when all init containers have finished. From then on init containers are ignored.
+- While the barrier of the pod's group is the only init container that runs (jobset KEP-498), the shims of main
+  containers are started in advance.
+- A container that exited is restarted as its restart policy says: at once the first time, then after 10 s, 20 s, ... up
   to 5 minutes. A run of 10 minutes resets the back-off.
-- A container whose liveness or startup probe or postStart hook failed is asked to end, is killed after the grace
-  period, and counts as failed whatever its exit code is.
-- A pod ends when its main containers have ended, when it is deleted, when its deadline has passed, or when the node
-  ends it. Main containers are asked to end together, then sidecars in reverse order. Everything is killed when the
-  grace period is over.
-- Nothing starts in a pod that ends, and a pod has ended only when it has no processes.
+- If a container's liveness probe, startup probe or postStart hook fails, the container is terminated. It is killed
+  after the grace period, and counts as failed whatever its exit code is.
+- A pod terminates when its main containers have exited, when it is deleted, when its deadline has passed, or when the
+  node terminates it. Main containers are terminated together, then sidecars in reverse order. All containers are killed
+  when the grace period is over.
+- Nothing starts in a pod that terminates. A pod is finished only when it has no processes.
 """
 
 from collections.abc import Iterator
@@ -43,6 +43,7 @@ from muster.cluster.nodes.pod.rules import (
     BACKOFF_RESET_SECONDS,
     PodEnd,
     end_of,
+    find_start_time,
     find_startable,
     grace_seconds,
     has_finished,
@@ -50,16 +51,19 @@ from muster.cluster.nodes.pod.rules import (
     is_backing_off,
     is_initialized,
     is_sidecar_of,
-    start_at,
 )
 from muster.cluster.nodes.pod.status import status_of
 
-# The maximum number of containers with a reserved shim: a pod may have thousands.
+# The maximum number of containers with a shim started in advance: a pod may have thousands of containers.
 MOST_RESERVED = 8
 
 
 class PodPlan(Struct, frozen=True):
-    """A node's plan for a pod: the actions, the status to report, and when to decide again."""
+    """A node's plan for a pod: the actions, the status to report, and when to decide again.
+
+    look_again_in: the seconds until the next decision; None to wait for a change.
+    over: whether the pod has terminated.
+    """
 
     actions: tuple[Action, ...]
     status: PodStatus
@@ -73,8 +77,8 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
     """Return what to do for a pod now, the status to report, and when to decide again."""
     end = end_of(pod, facts, now)
     finished = end is not None or has_finished(pod, facts)
-    alive = [container for container in _all_containers(pod) if is_alive(facts.of(container.name))]
-    over = finished and not alive and not any(facts.of(container.name).starting for container in _all_containers(pod))
+    alive = [container for container in _list_containers(pod) if is_alive(facts.of(container.name))]
+    over = finished and not alive and not any(facts.of(container.name).starting for container in _list_containers(pod))
     if finished:
         actions = tuple(_plan_ending(pod, facts, end, alive, now))
     elif not facts.prepared:
@@ -95,16 +99,16 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 
 
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
-    """Yield the starts of containers that are due, and the stops of containers that must end."""
+    """Yield the starts of containers that are due, and the stops of containers that must restart."""
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
-        time = start_at(pod, container, container_facts)
+        time = find_start_time(pod, container, container_facts)
         if time is not None and time <= now.monotonic:
             yield _make_start(container, container_facts)
         attempt = container_facts.attempt
         if attempt is None or not attempt.is_alive or not attempt.condemned:
             continue
-        grace = _condemned_grace_seconds(pod, attempt)
+        grace = _find_condemned_grace_seconds(pod, attempt)
         if attempt.stopping_since is None:
             yield Stop(container.name, attempt.condemned, grace)
         elif not attempt.killed and now.monotonic >= attempt.stopping_since + grace:
@@ -112,9 +116,9 @@ def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
 
 
 def _plan_reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
-    """Yield the main containers to reserve while the barrier of the pod's group runs.
+    """Yield the main containers whose shims to start while the barrier of the pod's group runs.
 
-    A reserved container can start the moment the barrier opens.
+    A container with such a shim can start the moment the barrier opens.
     """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     waits = bool(steps) and steps[-1].name == GROUP_SCHEDULING_INIT and is_alive(facts.of(GROUP_SCHEDULING_INIT))
@@ -134,7 +138,11 @@ def _make_start(container: Container, facts: ContainerFacts) -> Start:
 
 
 def _plan_ending(pod: Pod, facts: PodFacts, end: PodEnd | None, alive: list[Container], now: Now) -> Iterator[Action]:
-    """Yield stops for the containers whose turn it is to end, and kills when the grace period is over."""
+    """Yield stops for the containers that must terminate next, and kills when the grace period is over.
+
+    end: why the pod must terminate; None if it has finished its work.
+    alive: the containers with processes.
+    """
     grace = end.grace_seconds if end else float(grace_seconds(pod))
     sidecars = [container for container in alive if is_sidecar_of(pod, container)]
     others = [container for container in alive if container not in sidecars]
@@ -155,12 +163,12 @@ def _kill_at(pod: Pod, end: PodEnd | None, attempt: Attempt) -> float:
 
 
 def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool) -> Iterator[float]:
-    """Yield the times at which the plan may change although nothing happens before.
+    """Yield the monotonic times at which the plan may change even if nothing else happens.
 
-    finished: whether the pod ends or has ended.
+    finished: whether the pod is terminating or terminated.
     """
     if finished:
-        for container in _all_containers(pod):
+        for container in _list_containers(pod):
             attempt = facts.of(container.name).attempt
             if attempt is not None and attempt.is_alive and not attempt.killed:
                 kill_at = _kill_at(pod, end, attempt)
@@ -175,16 +183,16 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
         return
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
-        time = start_at(pod, container, container_facts)
+        time = find_start_time(pod, container, container_facts)
         if time is not None:
             yield time
         attempt = container_facts.attempt
         if attempt and attempt.is_alive and attempt.stopping_since is not None and not attempt.killed:
-            yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
+            yield attempt.stopping_since + _find_condemned_grace_seconds(pod, attempt)
 
 
 def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
-    """Yield the events for users about the present state."""
+    """Yield the events for users about the current state of the pod."""
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
     if finished:
@@ -202,10 +210,10 @@ def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, fini
             yield PodNote("Warning", "BackOff", message, container.name, number)
 
 
-def _condemned_grace_seconds(pod: Pod, attempt: Attempt) -> float:
+def _find_condemned_grace_seconds(pod: Pod, attempt: Attempt) -> float:
     own_seconds = attempt.condemned_grace_seconds
     return float(grace_seconds(pod) if own_seconds is None else own_seconds)
 
 
-def _all_containers(pod: Pod) -> tuple[Container, ...]:
+def _list_containers(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.init_containers, *pod.spec.containers)

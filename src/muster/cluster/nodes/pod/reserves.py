@@ -1,8 +1,7 @@
-"""Start shims of main containers while the pod's barrier waits, so that the containers start when it opens.
+"""Start shims of main containers while the pod's barrier waits, so that containers start as soon as it opens.
 
-Only a barrier justifies idle processes: other init containers may take hours, and all pods of a group start at one
-time. Reserves take turns with all other starts of the node, and are made only for containers that still wait at their
-turn.
+Only a barrier justifies idle processes: other init containers may take hours, but all pods of a group start together.
+These shims share the node's slots for starts. A shim is started only if its container still waits when a slot is free.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from muster.cluster.nodes.shims import ReservedShim, ShimError
 
 
 class Reserves:
-    """The reserved shims of one pod, by container."""
+    """The shims of one pod that were started in advance, by container."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -24,9 +23,10 @@ class Reserves:
         return container in self._made
 
     async def make(self, pod: Pod, container: str, waits: Callable[[], bool]) -> None:
-        """Start a container's shim in advance, once a slot is free and if `waits()` is still true then.
+        """Start a container's shim in advance when a slot is free, if `waits()` is still true then.
 
-        Do nothing if the shim needs its whole spec, or its user, from the start. The later start reports a failure.
+        Do nothing if the shim needs its whole spec, or its user, from the start. A failure here is ignored; the later
+        start of the container reports it.
         """
         isolation = self._kit.isolation
         if isolation.kind == "bubblewrap" or self._kit.accounts is not None:
@@ -42,11 +42,14 @@ class Reserves:
                     )
 
     def take(self, container: str) -> ReservedShim | None:
-        """Remove and return the shim reserved for a container; None if none is. The caller sends it the spec."""
+        """Remove and return the shim started in advance for a container; None if there is none.
+
+        The caller sends the spec to the shim.
+        """
         return self._made.pop(container, None)
 
     def close(self) -> None:
-        """Close the unused shims, which then end by themselves."""
+        """Close the unused shims, which then exit by themselves."""
         for reserve in self._made.values():
             reserve.close()
         self._made.clear()

@@ -1,11 +1,11 @@
-"""Restore the state of a pod's containers from the shims' files, and from the API if those are missing.
+"""Restore the state of a pod's containers from the shims' files, and from the API if the files are missing.
 
-A new server knows nothing else of the pods of an earlier one. In doubt, a container is never restarted within a pod: an
-attempt that was claimed has run, and an attempt with an unknown end has failed.
+A new server has no other information about the pods of an earlier server. In doubt, a container is never restarted
+within a pod: an attempt that a shim claimed has run, and an attempt with an unknown exit has failed.
 
-A pod is interrupted if the end of one of its attempts is unknown, as after a power cut, or if it was asked to end. The
-status in the API does not matter then: the end may not have been written, or a restored backup may be older. An
-interrupted pod ends, and its Job creates another.
+A pod is interrupted if the exit of one of its attempts is unknown, as after a power cut, or if its termination was
+requested. The pod's status in the API does not decide this: the last status may never have been written, or a restored
+backup may be older. An interrupted pod terminates, and its Job creates another pod.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,11 @@ _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
 
 class Restored(Struct, frozen=True):
-    """A restored container; `shim` is set if its attempt is alive."""
+    """A restored container.
+
+    shim: the shim of its attempt if the attempt runs; otherwise None.
+    ready: its last readiness.
+    """
 
     facts: ContainerFacts
     shim: Shim | None = None
@@ -52,7 +56,7 @@ def restore_container(pod: Pod, container: Container, storage: PodStorage, now: 
     ]
     if not numbers or (status is not None and status.restart_count > numbers[-1]):
         return Restored(
-            ContainerFacts(_attempt_from_status(status, now), restarts=status.restart_count if status else 0)
+            ContainerFacts(_make_attempt_from_status(status, now), restarts=status.restart_count if status else 0)
         )
     number = numbers[-1]
     directory = storage.attempt(container.name, number)
@@ -62,20 +66,21 @@ def restore_container(pod: Pod, container: Container, storage: PodStorage, now: 
         number,
         launching.container_id(pod, container.name, number),
         started_at(record),
-        exit=None if shim else exit_of(pod, container, directory, number, record, now),
+        exit=None if shim else determine_exit(pod, container, directory, number, record, now),
     )
     before = storage.attempt(container.name, number - 1)
     earlier = shims.read_record(before) if number - 1 in numbers else None
-    previous = exit_of(pod, container, before, number - 1, earlier, now) if earlier else None
+    previous = determine_exit(pod, container, before, number - 1, earlier, now) if earlier else None
     ready = status.ready if status else False
     return Restored(ContainerFacts(attempt, previous, restarts=number), shim, ready)
 
 
 def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: PodRecord | None) -> bool:
-    """Return whether a restored pod has to end, because it was interrupted.
+    """Return whether a restored pod must terminate, because it was interrupted.
 
-    A pod that no Job replaces continues as its restart policy says. The end of a sidecar does not matter.
+    A pod that no Job replaces continues as its restart policy says. The exit of a sidecar does not matter.
     containers: the state of the pod's containers, by name.
+    record: the pod's record on disk; None without one.
     """
     if pod.spec.restart_policy != "Never" and job_reference(pod) is None:
         return False
@@ -90,14 +95,21 @@ def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: 
 def is_forgotten(record: PodRecord | None) -> bool:
     """Return whether the server may not know that a pod was interrupted.
 
-    That is so if the disk has a record that the pod was asked to end, or no record at all. Such a state follows from a
-    restored backup, or from a stop whose last writes never reached the server; the disk cannot distinguish the two.
+    That is so if the record says that the node terminated the pod, or if there is no record. A restored backup leads to
+    such a state, and so does a stop whose last writes never reached the server. The disk cannot distinguish the two.
     """
     return record is None or record.ended
 
 
-def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now) -> Exit:
-    """Return how an attempt ended whose shim has ended: unknown, with code 137, if the shim recorded no end."""
+def determine_exit(
+    pod: Pod, container: Container, directory: Path, number: int, record: ShimRecord | None, now: Now
+) -> Exit:
+    """Return how an attempt exited, after its shim has exited. If the shim recorded no exit, the code is 137.
+
+    directory: the directory of the attempt.
+    number: its number.
+    record: the shim's record; None without one.
+    """
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
         began = started_at(record) if record else None
@@ -127,14 +139,18 @@ def sum_recorded_usage(pod: Pod, storage: PodStorage) -> Usage:
 
 
 def started_at(record: ShimRecord) -> datetime | None:
-    """Return when an attempt began to run; the time of its claim if it is not known to run yet."""
+    """Return when an attempt started to run; the time of its claim if its start is unknown, None if it never ran."""
     if record.finished and not record.started:
         return None
     return _to_datetime(record.started or record.claimed)
 
 
 def _find_message(container: Container, directory: Path, record: ShimRecord) -> str:
-    """Return the termination message: the node's about memory, the container's own, the shim's, or the log's end."""
+    """Return the termination message of an exited container.
+
+    The first source that exists counts: an excess of memory, the container's own file, the shim's message, the end of
+    the log.
+    """
     if record.reason == OOM_KILLED and (limit := memory_limit(container)):
         return describe_excess(record.memory_bytes, limit)
     if launching.message_path(container):
@@ -153,7 +169,7 @@ def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
     return next((status for status in statuses if status.name == name), None)
 
 
-def _attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
+def _make_attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
     """Return the last attempt of a container from its status in the API, if the disk has no record of it."""
     if status is None:
         return None

@@ -1,4 +1,4 @@
-"""The rules of pods that `machine` and `status` share: what ends a pod, and which containers restart when. Pure."""
+"""The rules of pods that `machine` and `status` share: when a pod terminates, and when containers restart. Pure."""
 
 from collections.abc import Iterator
 
@@ -20,9 +20,10 @@ DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadlin
 
 
 class PodEnd(Struct, frozen=True):
-    """The reason why a pod must end, and the time when its processes are killed.
+    """The reason why a pod must terminate, and the time when its processes are killed.
 
-    `reason` and `message` are for its status.
+    reason, message: for the pod's status.
+    kill_at: when to kill the pod's processes, by the monotonic clock.
     """
 
     kill_at: float
@@ -33,7 +34,7 @@ class PodEnd(Struct, frozen=True):
 
 
 def end_of(pod: Pod, facts: PodFacts, now: Now) -> PodEnd | None:
-    """Return why and when the pod must end although its containers run; None if it need not.
+    """Return why and when the pod must terminate although its containers run; None if it may continue.
 
     Of several reasons, the one with the earliest kill counts.
     """
@@ -63,25 +64,25 @@ def end_of(pod: Pod, facts: PodFacts, now: Now) -> PodEnd | None:
 
 
 def is_fenced(facts: PodFacts) -> bool:
-    """Return whether the pod ends because its node could not reach the server for too long."""
+    """Return whether the pod terminates because its node could not reach the server for too long."""
     return (facts.ending is not None and facts.ending.why == "fenced") or _find_fenced_exit(facts) is not None
 
 
 def _find_fenced_exit(facts: PodFacts) -> Exit | None:
-    """Return the first exit of a container that its shim ended because of the fence; None if there is none."""
+    """Return the exit of the first container that its shim killed because of the fence; None if there is none."""
     exits = (one.attempt.exit for one in facts.containers.values() if one.attempt is not None)
     return next((exit for exit in exits if exit is not None and exit.reason == FENCED), None)
 
 
 def has_finished(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether the pod's work is done: only sidecars are left."""
-    if failed_init(pod, facts) is not None:
+    """Return whether the pod's work is done: at most sidecars still run."""
+    if find_failed_init(pod, facts) is not None:
         return True
     return all(_has_ended(pod, container, facts.of(container.name)) for container in pod.spec.containers)
 
 
-def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
-    """Return the init container that failed and will not be retried; None without one."""
+def find_failed_init(pod: Pod, facts: PodFacts) -> Container | None:
+    """Return the init container that failed and will not be restarted; None if there is none."""
     for container in pod.spec.init_containers:
         attempt = facts.of(container.name).attempt
         if is_sidecar(container) or attempt is None or attempt.exit is None or attempt.exit.code == 0:
@@ -92,14 +93,17 @@ def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
 
 
 def is_initialized(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether the main containers may run: all init containers are through, or have been once."""
+    """Return whether the main containers may run.
+
+    They may if all init containers have finished, or if a main container has already run.
+    """
     if any(facts.of(container.name).attempt for container in pod.spec.containers):
         return True
     return all(lets_next_start(container, facts.of(container.name)) for container in pod.spec.init_containers)
 
 
 def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Return whether a container that ended is restarted."""
+    """Return whether a container that exited is restarted."""
     assert attempt.exit is not None
     code = attempt.exit.code
     for rule in container.restart_policy_rules:
@@ -114,20 +118,23 @@ def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
 
 
 def backoff_seconds(facts: ContainerFacts, exit: Exit) -> float:
-    """Return for how many seconds after its end a container waits before it is restarted."""
+    """Return for how many seconds after its exit a container waits before it is restarted."""
     if facts.restarts == 0 or exit.ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(facts.restarts - 1, 10), BACKOFF_LIMIT_SECONDS)
 
 
 def grace_seconds(pod: Pod) -> int:
-    """Return the pod's own grace period."""
+    """Return the pod's termination grace period, or the default of 30 seconds."""
     seconds = pod.spec.termination_grace_period_seconds
     return DEFAULT_GRACE_SECONDS if seconds is None else seconds
 
 
-def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
-    """Return when a container is due to start; None if it must not start. A time in the past means at once."""
+def find_start_time(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
+    """Return the monotonic time at which a container is due to start; None if it must not start.
+
+    A time in the past means at once.
+    """
     if facts.starting or is_alive(facts):
         return None
     attempt = facts.attempt
@@ -141,7 +148,7 @@ def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | N
 
 
 def find_startable(pod: Pod, facts: PodFacts) -> Iterator[Container]:
-    """Yield the containers that may run now, if the pod does not end."""
+    """Yield the containers that may run now, provided that the pod does not terminate."""
     if not is_initialized(pod, facts):
         for container in pod.spec.init_containers:
             if is_sidecar(container) or not lets_next_start(container, facts.of(container.name)):
@@ -154,15 +161,15 @@ def find_startable(pod: Pod, facts: PodFacts) -> Iterator[Container]:
 
 
 def is_backing_off(pod: Pod, container: Container, facts: ContainerFacts, now: Now) -> bool:
-    """Return whether a container that ended waits before its restart."""
+    """Return whether a container that exited still waits for its restart."""
     if facts.attempt is None:
         return False
-    time = start_at(pod, container, facts)
+    time = find_start_time(pod, container, facts)
     return time is not None and time > now.monotonic
 
 
 def _has_ended(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
-    """Return whether a container has ended and will not be restarted."""
+    """Return whether a container has exited and will not be restarted."""
     attempt = facts.attempt
     if attempt is None or attempt.exit is None or facts.starting:
         return False
@@ -180,7 +187,7 @@ def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
 
 
 def is_alive(facts: ContainerFacts) -> bool:
-    """Return whether the container has processes."""
+    """Return whether the container has an attempt that has not exited."""
     return facts.attempt is not None and facts.attempt.is_alive
 
 

@@ -1,6 +1,6 @@
-"""Run one pod on this machine: carry out the plans of `pod.machine.decide`, and keep the state that they need.
+"""Run one pod on this machine: execute the plans of `pod.machine.decide`, and hold the state that they need.
 
-This module decides nothing. `step` gets a plan and starts its actions. Each action ends in new facts and a call of
+This module decides nothing. `step` gets a plan and starts its actions. Each action results in new facts and a call of
 `wake`, after which the node calls `step` again. `restore` can recover the facts from disk at any time.
 """
 
@@ -62,7 +62,7 @@ from muster.runtime.events.recorder import EventType
 from muster.runtime.objects import make_reference, revision_of
 from muster.runtime.transport import TransportError
 
-# How long a shim may take to end everything before it is killed itself.
+# How long a shim may take to kill its container before the shim itself is killed.
 SHIM_PATIENCE_SECONDS = 10.0
 NO_VARIABLES: Mapping[str, str] = {}
 # How long the report of a pod's status waits for a start that should take only a moment.
@@ -72,7 +72,7 @@ log = logging.getLogger(__name__)
 
 
 class PodRunner:
-    """The runner of one pod, from its admission by the node until no process and no resource of the pod is left."""
+    """The runner of one pod, from its admission by the node until it has no process and no resource left."""
 
     def __init__(self, kit: Kit, pod: Pod, wake: Callable[[], None]) -> None:
         self.pod = pod
@@ -113,7 +113,7 @@ class PodRunner:
 
     @property
     def address(self) -> str:
-        """The address of the pod's ports."""
+        """The IP address of the pod."""
         return self._kit.network.address(self.pod)
 
     @property
@@ -122,7 +122,7 @@ class PodRunner:
         return [self._shims[name] for name in self._watchers]
 
     def list_metered(self) -> Iterator[tuple[str, Metered]]:
-        """Yield the running containers, by their names, to measure their usage."""
+        """Yield the running containers to measure, by name."""
         groups = self._kit.cgroups
         for name in self._watchers:
             paths = groups.paths(self.uid, name) if groups is not None else ()
@@ -130,43 +130,44 @@ class PodRunner:
             yield name, Metered(self._shims[name].pid, paths, limit, volumes)
 
     def _list_memory_volumes(self, name: str) -> tuple[Path, ...]:
-        """Return the directories in memory whose files count for a container."""
+        """Return the tmpfs directories whose files count as a container's memory."""
         names = charged_volumes(self.pod).get(name, ())
         sources = self._volumes.volumes.sources() if names else {}
         return tuple(sources[volume] for volume in names if volume in sources)
 
     def peak(self, name: str) -> int:
-        """Return the peak memory of a container in samples, in bytes."""
+        """Return the largest memory of a container in samples, in bytes; 0 without samples."""
         return self._peaks.get(name, 0)
 
     @property
     def sampled_usage(self) -> Usage:
-        """The usage that was measured: the largest memory of a container, and all use of GPUs."""
+        """The usage that samples measured: the largest memory of a container, and the total use of GPUs."""
         return Usage(0.0, max(self._peaks.values(), default=0)) + self._gpu_total
 
     def note_memory(self, name: str, used: int) -> None:
-        """Record how much memory a container holds, in bytes."""
+        """Record the memory of a container in a sample. used: the bytes."""
         self._peaks[name] = max(self._peaks.get(name, 0), used)
 
     @property
     def gpus(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the pod's GPUs, by container; none once they are released."""
+        """The names of the pod's GPUs, by container; empty after their release."""
         return {} if self._is_released else self._gpus
 
     def gpu_use(self, name: str) -> GpuUse | None:
-        """Return a container's use of GPUs in the last sample; None if there is none."""
+        """Return a container's use of GPUs in the last sample; None without a sample."""
         return self._gpu_use.get(name)
 
     def note_gpu_use(self, name: str, use: GpuUse, seconds: float) -> None:
-        """Record a container's use of GPUs in a sample, which counts for this many seconds."""
+        """Record a container's use of GPUs in a sample. seconds: the time that the sample represents."""
         self._gpu_use[name] = use
         memory = sum(one.memory_bytes for one in self._gpu_use.values())
         self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=memory)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
-        """End a container that uses more memory than its limit.
+        """Kill a container that uses more memory than its limit.
 
-        pid: the pid of its shim when the memory was measured. used: the memory in bytes.
+        pid: the PID of its shim when the memory was measured; nothing happens if the container has restarted since.
+        used: the memory in bytes.
         """
         attempt = self._containers[name].attempt
         shim = self.shim(name)
@@ -182,17 +183,17 @@ class PodRunner:
 
     @property
     def holds(self) -> bool:
-        """Whether the pod occupies resources of the node: it was admitted, and may still have processes."""
+        """Whether the pod occupies resources of the node: it was not rejected, and has not released them yet."""
         rejected = self._ending is not None and self._ending.why == "rejected"
         return not (rejected or self._is_released)
 
     @property
     def is_ending(self) -> bool:
-        """Whether the node itself ends the pod."""
+        """Whether the node itself terminates the pod."""
         return self._ending is not None
 
     def give_back(self) -> None:
-        """Release the pod's GPUs and CPUs once it has no processes. Call it before the pod's end is reported."""
+        """Release the pod's GPUs and CPUs, since the pod has no processes. Call it before the pod's end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
         if self._kit.cpus is not None:
@@ -213,7 +214,10 @@ class PodRunner:
             self._set_trouble("FailedCreatePodSandBox", f"Failed to create pod sandbox: {describe_os_error(error)}")
 
     def _write_record(self) -> None:
-        """Write the pod's record before anything else of it, so that a restarted node finds it. Raises OSError."""
+        """Write the pod's record before any other file of the pod, so that a restarted node finds the pod.
+
+        Raises OSError.
+        """
         meta = self.pod.metadata
         job = job_uid(self.pod)
         labels = meta.labels if job else {}
@@ -240,9 +244,9 @@ class PodRunner:
         self._has_record = True
 
     def restore(self) -> None:
-        """Find the pod's containers that still run after a restart of the server, and how the others ended.
+        """Find the pod's containers that still run after a restart of the server, and how the others exited.
 
-        End the pod if it was interrupted.
+        Terminate the pod if it was interrupted.
         """
         now, record = self._now(), self._earlier_record if self._has_record else self.storage.read()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
@@ -250,7 +254,7 @@ class PodRunner:
             self._containers[container.name] = restored.facts
             self._prepared = self._prepared or restored.facts.attempt is not None
             if restored.shim is not None:
-                self._attend(container, restored.shim, fresh=False, ready=restored.ready)
+                self._watch_shim(container, restored.shim, fresh=False, ready=restored.ready)
         if self._prepared:
             try:
                 self._kit.network.enter(self.pod, self.storage.hosts)
@@ -267,7 +271,10 @@ class PodRunner:
             self._spawn(self._volumes.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
-        """Replace the pod's object by a newer version; ignore an older one. A pod being deleted is ended."""
+        """Replace the pod's object by a newer version; ignore an older version.
+
+        Terminate a pod that is being deleted.
+        """
         if revision_of(pod) < revision_of(self.pod):
             return  # the object is older than the response to this node's own write
         relabelled = (pod.metadata.labels, pod.metadata.annotations) != (
@@ -280,9 +287,9 @@ class PodRunner:
             self._volumes.soon_refresh()
 
     def objects_changed(self, changed: Names) -> None:
-        """Refresh the volumes that show these ConfigMaps or Secrets, and retry what failed for lack of them.
+        """Refresh the volumes that show these ConfigMaps or Secrets, and retry containers that failed without them.
 
-        changed: those that were created, changed or deleted.
+        changed: the names of the objects that were created, changed or deleted.
         """
         if self._prepared and changed & self._volumes.names:
             self._volumes.soon_refresh()
@@ -295,9 +302,9 @@ class PodRunner:
             self._wake()
 
     def end(self, ending: EndDecision) -> None:
-        """End the pod for a reason of the node's own.
+        """Terminate the pod for a reason of the node itself.
 
-        A pod without processes has ended by itself and stays as it is.
+        A pod without processes has already finished, and its result stays as it is.
         """
         if ending.why == "gone" or (self._ending is None and not self._is_released):
             self._ending = ending
@@ -306,7 +313,10 @@ class PodRunner:
         self._wake()
 
     def end_oversized(self, *, over: bool) -> None:
-        """End a pod whose status does not fit into its object, unless the pod has ended, and report only the end."""
+        """Terminate a pod whose status does not fit into its object. Report only a short final status.
+
+        over: whether the pod has terminated already.
+        """
         self.is_oversized = True
         if not over:
             message = "The status of the pod does not fit into its object beside the rest of it"
@@ -314,11 +324,11 @@ class PodRunner:
             self.end(EndDecision("oversized", since, grace_seconds(self.pod), "StatusTooLarge", message))
 
     def volume_sources(self) -> Mapping[str, Path]:
-        """Return the directories of those volumes of the pod that are in place, by volume."""
+        """Return the directories of those volumes of the pod that are set up, by volume."""
         return self._volumes.volumes.sources()
 
     def evict(self, why: str) -> None:
-        """End the pod at once, because it exceeds a limit of the machine. why: the message, in the kubelet's words."""
+        """Kill the pod, because it exceeds a limit of the machine. why: the message, in the kubelet's words."""
         self.end(EndDecision("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
@@ -332,14 +342,14 @@ class PodRunner:
         return plan
 
     async def wait_for_starts(self) -> bool:
-        """Wait briefly for starts in progress, to report their results at once; return whether there were any."""
+        """Wait briefly for starts in progress, to report their results at once; return False if there are none."""
         if not self._beginning:
             return False
         await asyncio.wait(self._beginning, timeout=BEGIN_SECONDS)
         return True
 
     async def close(self) -> None:
-        """Stop managing the pod; its processes keep running."""
+        """Stop managing the pod, and leave its processes running."""
         tasks = [*self._tasks, *self._watchers.values()]
         for task in tasks:
             task.cancel()
@@ -350,7 +360,7 @@ class PodRunner:
         self._starts.reserves.close()
 
     async def clean_up(self) -> None:
-        """Release the pod's resources once it has no processes. Its logs stay."""
+        """Release the pod's resources after its processes have exited. Its logs stay."""
         await self.close()
         self._kit.network.leave(self.uid)
         if self._kit.cgroups is not None:
@@ -378,9 +388,9 @@ class PodRunner:
             self._record_deletion()
 
     def _record_deletion(self) -> None:
-        """Record on disk that the pod is asked to end.
+        """Record on disk that the node terminates the pod.
 
-        A server that starts from an older backup does not know it.
+        A server that starts from an older backup would not know that otherwise.
         """
         try:
             self.storage.mark_ended()
@@ -412,7 +422,7 @@ class PodRunner:
                 self._spawn(partial(self._destroy_later, self._shims[name]), f"kill-{name}")
 
     async def _prepare(self) -> None:
-        """Set up the volumes and the hosts file. A failure becomes the pod's trouble, which is retried later."""
+        """Set up the volumes and the hosts file. Record a failure as the pod's trouble, which is retried later."""
         try:
             if not self._has_record:
                 self._write_record()
@@ -460,12 +470,12 @@ class PodRunner:
         self._wake()
 
     def _is_waiting(self, name: str) -> bool:
-        """Return whether the first attempt of a container has not started yet, and still may."""
+        """Return whether the first attempt of a container has not started yet and still may start."""
         facts, ends = self._containers[name], self._ending is not None or self._deleting_since is not None
         return not ends and not facts.starting and facts.attempt is None
 
     def _record_refusal(self, container: Container, action: Start, why: str) -> None:
-        """Record that a start failed before there was a shim, in the form in which a shim records a failed start."""
+        """Record a start that failed before there was a shim, in the form in which a shim records a failed start."""
         now, name = self._now(), launching.container_id(self.pod, container.name, action.number)
         exit = Exit(NOT_STARTED, "StartError", why, None, now.wall, now.monotonic, 0.0, name)
         self._record_attempt(container, action, Attempt(action.number, name, exit=exit))
@@ -479,14 +489,14 @@ class PodRunner:
             restoring.started_at(record) if record else None,
         )
         if shim is None:
-            exit = restoring.exit_of(self.pod, container, directory, action.number, record, self._now())
+            exit = restoring.determine_exit(self.pod, container, directory, action.number, record, self._now())
             attempt = replace(attempt, exit=exit)
         self._record_attempt(container, action, attempt)
         if shim is not None:
-            self._attend(container, shim, fresh=True, ready=False)
+            self._watch_shim(container, shim, fresh=True, ready=False)
 
     def _record_attempt(self, container: Container, action: Start, attempt: Attempt) -> None:
-        """Record the new attempt of a container, and the event that it started or could not."""
+        """Record the new attempt of a container, and an event that it started or could not start."""
         before = self._containers.get(container.name, UNKNOWN)
         previous = before.attempt.exit if before.attempt else None
         self._containers[container.name] = ContainerFacts(attempt, previous, action.restarts)
@@ -495,8 +505,12 @@ class PodRunner:
         else:
             self._record_event("Normal", "Started", f"Started container {container.name}", container.name)
 
-    def _attend(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
-        """Watch for the end of a running container, and run its hook and probes."""
+    def _watch_shim(self, container: Container, shim: Shim, *, fresh: bool, ready: bool) -> None:
+        """Watch a running container for its exit, and run its hook and probes.
+
+        fresh: whether the container was just started.
+        ready: its last known readiness.
+        """
         self._shims[container.name] = shim
         self._spawn(partial(self._watch, container, shim), f"watch-{container.name}")
         life = partial(
@@ -510,7 +524,7 @@ class PodRunner:
         self._watchers[container.name] = asyncio.create_task(self._run_guarded(life, f"life-{container.name}"))
 
     async def _watch(self, container: Container, shim: Shim) -> None:
-        """Wait for the end of an attempt, and record it. If the shim was killed, kill the processes that it left."""
+        """Wait until an attempt exits, and record its exit. If the shim was killed, kill the processes that it left."""
         record = await shim.wait_for_end()
         self._watchers.pop(container.name).cancel()
         if record is None:
@@ -521,7 +535,7 @@ class PodRunner:
             self._record_event("Warning", "LogLinesLost", message, container.name)
         attempt = self._containers[container.name].attempt
         assert attempt is not None
-        exit = restoring.exit_of(self.pod, container, shim.directory, attempt.number, record, self._now())
+        exit = restoring.determine_exit(self.pod, container, shim.directory, attempt.number, record, self._now())
         self._update_attempt(container.name, exit=exit, ready=False)
 
     def shim(self, container: str) -> Shim | None:
@@ -529,7 +543,10 @@ class PodRunner:
         return self._shims.get(container) if container in self._watchers else None
 
     async def command(self, name: str, argv: Sequence[str], defaults: Mapping[str, str] = NO_VARIABLES) -> ProgramSpec:
-        """Return a command to run in a container, with the rights of its own processes. Raises `ShimError`."""
+        """Return a command to run in a container, with the rights of the container's own processes.
+
+        Raises `ShimError`.
+        """
         return await self._starts.command(self._find_container(name), argv, defaults)
 
     def _make_target(self, container: Container, shim: Shim) -> Target:
@@ -547,7 +564,10 @@ class PodRunner:
         self._spawn(partial(self._ask_to_end, container, shim, grace_seconds), f"stop-{container.name}")
 
     async def _ask_to_end(self, container: Container, shim: Shim, grace_seconds: float) -> None:
-        """Run the preStop hook, then send the stop signal."""
+        """Run the preStop hook, then send the stop signal.
+
+        grace_seconds: the time limit for the hook; 0 skips it.
+        """
         lifecycle = container.lifecycle
         if lifecycle is not None and lifecycle.pre_stop is not None and grace_seconds > 0:
             try:
@@ -592,7 +612,7 @@ class PodRunner:
     async def _run_guarded(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Await a coroutine and log its failure, so that other pods continue.
 
-        work: makes the coroutine. It is made in this function, because the task may never start it.
+        work: makes the coroutine. This function calls it, because the task may be cancelled before it starts.
         """
         try:
             await work()
@@ -601,7 +621,7 @@ class PodRunner:
 
 
 class _Listener:
-    """A receiver of what is observed about one container, such as the results of its probes.
+    """A receiver of the observations of one container, such as the results of its probes.
 
     It records the observations as facts and events of the pod.
     """

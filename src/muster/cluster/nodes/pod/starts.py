@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldUpError(Exception):
-    """A container cannot be created now; `reason` is the kubelet's reason for a waiting container."""
+    """A container that cannot be created now; `reason` is the kubelet's reason for a waiting container."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ class HeldUpError(Exception):
 
 
 class Starts:
-    """The starter of one pod's containers. `pod` returns the pod's present object."""
+    """The starter of one pod's containers. `pod` returns the current version of the pod's object."""
 
     def __init__(self, kit: Kit, pod: Callable[[], Pod], volumes: RefreshedVolumes, tell: Tell) -> None:
         self._kit = kit
@@ -55,7 +55,7 @@ class Starts:
     async def begin(self, container: Container, number: int) -> Shim | None:
         """Start one attempt of a container, and wait until it runs. Raises `HeldUpError`, `TooLongError`.
 
-        Return None if the attempt has ended already.
+        Return None if the attempt has exited already.
         """
         try:
             return await self._launch_in_turn(container, number)
@@ -78,7 +78,10 @@ class Starts:
             raise HeldUpError("CreateContainerError", f"{type(error).__name__}: {error}") from error
 
     async def command(self, container: Container, argv: Sequence[str], defaults: Mapping[str, str]) -> ProgramSpec:
-        """Return a command to run in a container, with the rights of its own processes. Raises `ShimError`."""
+        """Return a command to run in a container, with the rights of the container's own processes. Raises `ShimError`.
+
+        defaults: variables for a container that does not set them.
+        """
         try:
             environment = self._environments.get(container.name) or await self._make_environment(container)
             cgroups, pod = self._kit.cgroups, self._pod()
@@ -90,7 +93,7 @@ class Starts:
             raise ShimError(str(error)) from error
 
     async def _launch_in_turn(self, container: Container, number: int) -> Shim | None:
-        if container.name in self.reserves:  # its process exists already
+        if container.name in self.reserves:  # the container's process exists already
             return await self._launch_now(container, number)
         async with self._kit.start_slots.hold(self._pod()):
             return await self._launch_now(container, number)
@@ -105,11 +108,11 @@ class Starts:
         spec = await _compute(container, partial(launching.make_spec, *arguments))
         try:
             return await shims.start(spec, self.reserves.take(container.name))
-        except ClaimedError:  # by a shim that an earlier server started
+        except ClaimedError:  # a shim of an earlier server has claimed the attempt
             return shims.find(directory)
 
     async def _make_environment(self, container: Container) -> Environment:
-        """Return the container's variables, read again for every start, with its volumes in place."""
+        """Return the container's environment, computed anew for every start, after its volumes are set up."""
         volumes = self._volumes.volumes
         if not volumes.is_complete(self._pod()):  # an earlier server made them
             await self._volumes.put()

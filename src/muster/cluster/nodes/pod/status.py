@@ -1,7 +1,8 @@
 """Compute the status of a pod as its node reports it: phase, conditions, the state of every container. Pure.
 
-Messages and rules are the kubelet's. A condition keeps its transition time unless its status flips. Conditions of other
-writers (gates, DisruptionTarget) are not included: the status is written as a strategic merge patch, which keeps them.
+Messages and rules are the kubelet's. A condition keeps its transition time unless its status changes. Conditions of
+other writers (gates, DisruptionTarget) are not included, because the status is written as a strategic merge patch,
+which keeps them.
 """
 
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from muster.cluster.nodes.pod.rules import (
     FENCED_MESSAGE,
     PodEnd,
     backoff_seconds,
-    failed_init,
+    find_failed_init,
     has_finished,
     is_backing_off,
     is_fenced,
@@ -38,7 +39,7 @@ from muster.cluster.nodes.pod.rules import (
     should_restart,
 )
 
-# The kubelet's limit of all termination messages of a pod: each container has an equal share.
+# The kubelet's limit for all termination messages of a pod. Each container has an equal share.
 MESSAGE_BYTES = 12 * 1024
 # The length of a condition's message if the whole status does not fit into the pod's object.
 _SHORT_MESSAGE = 256
@@ -49,6 +50,7 @@ INTERRUPTED_MESSAGE = "The node was down, and what ran of the pod is gone."
 def status_of(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, over: bool) -> PodStatus:
     """Return the status of the pod.
 
+    end: why the pod must terminate; None if it need not.
     over: whether the pod has no processes, and none will start.
     """
     phase = phase_of(pod, facts, end, over=over)
@@ -75,7 +77,7 @@ def status_of(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, over: 
 
 
 def shorten_status(status: PodStatus) -> PodStatus:
-    """Return a short status: the pod's end, without its containers."""
+    """Return a short status: the pod's phase and conditions, without its containers."""
     conditions = tuple(msgspec.structs.replace(one, message=one.message[:_SHORT_MESSAGE]) for one in status.conditions)
     return msgspec.structs.replace(status, conditions=conditions, container_statuses=(), init_container_statuses=())
 
@@ -87,7 +89,7 @@ def phase_of(pod: Pod, facts: PodFacts, end: PodEnd | None, *, over: bool) -> st
     exits = [_find_exit(facts.of(container.name)) for container in pod.spec.containers]
     if over:
         forced = end is not None and bool(end.reason)
-        succeeded = not forced and failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
+        succeeded = not forced and find_failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
         return "Succeeded" if succeeded else "Failed"
     if not is_initialized(pod, facts):
         return "Pending"
@@ -144,14 +146,14 @@ def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) 
 
 
 def _may_run(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether any container of the pod may still be started."""
+    """Return whether any container of the pod may still be started or restarted."""
     return facts.ending is None and facts.deleting_since is None and not has_finished(pod, facts)
 
 
 def _make_waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
     """Return the waiting state of a container that has not started, with its reason.
 
-    of_pod: the trouble of the pod as a whole. The reason is then the general one that the kubelet gives.
+    of_pod: the trouble of the whole pod; None without trouble. The state then has the kubelet's general reason.
     """
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
@@ -189,7 +191,7 @@ def _make_conditions(
         yield make_condition(pod, now.wall, "Ready", False, reason)
         yield make_condition(pod, now.wall, "ContainersReady", False, reason)
     else:
-        unready = [status.name for status in _statuses_for_readiness(pod, statuses) if not status.ready]
+        unready = [status.name for status in _select_statuses_for_readiness(pod, statuses) if not status.ready]
         reason = "ContainersNotReady" if unready else ""
         message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
         gates = "" if unready else _describe_closed_gates(pod)
@@ -211,8 +213,8 @@ def _make_conditions(
         yield make_condition(pod, now.wall, "DisruptionTarget", True, "TerminationByKubelet", FENCED_MESSAGE)
 
 
-def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
-    """Return the statuses that the pod's readiness depends on: of all containers meant to keep running."""
+def _select_statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
+    """Return the statuses that the pod's readiness depends on: the statuses of main containers and sidecars."""
     passing = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
     return (status for status in statuses if status.name not in passing)
 
@@ -228,7 +230,7 @@ def _make_initialized(pod: Pod, facts: PodFacts, phase: str, now: Now) -> PodCon
 
 
 def _describe_closed_gates(pod: Pod) -> str:
-    """Return which readiness gates keep the pod from being ready, as text."""
+    """Return a message about the readiness gates that keep the pod from being ready; "" if there are none."""
     problems = []
     for gate in pod.spec.readiness_gates:
         condition = find_condition(pod, gate.condition_type)

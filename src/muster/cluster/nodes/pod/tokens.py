@@ -1,7 +1,7 @@
 """Request tokens of a pod's service account for its projected volumes, and renew them before they expire.
 
-As with the kubelet, a token is renewed after four fifths of its life, or after a day. A token is only stored in the
-volume; a restarted server requests new ones.
+As with the kubelet, a token is renewed after four fifths of its lifetime, or after a day. A token is only stored in the
+volume; a restarted server requests new tokens.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.transport import Request
 
-_RENEWAL = 0.8  # of a token's life
+_RENEWAL = 0.8  # the part of a token's lifetime after which it is renewed
 _MAX_AGE_SECONDS = 24 * 3600.0
 
 
@@ -39,16 +39,16 @@ class PodTokens:
         return min((cached.renew_at for cached in self._cached.values()), default=None)
 
     async def get_tokens(self, pod: Pod) -> Mapping[AskedToken, str]:
-        """Return all tokens of the pod, requesting new ones as needed. Raises `ApiError`, `TransportError`."""
+        """Return all tokens that the pod's volumes request; fetch missing ones. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
         for request in list_requested_tokens(pod):
             cached = self._cached.get(request)
             if cached is None or cached.renew_at <= now:
                 lasts = min(_RENEWAL * request.seconds, _MAX_AGE_SECONDS)
-                self._cached[request] = _CachedToken(await self._request(pod, request), now + lasts)
+                self._cached[request] = _CachedToken(await self._request_token(pod, request), now + lasts)
         return {request: cached.token for request, cached in self._cached.items()}
 
-    async def _request(self, pod: Pod, request: AskedToken) -> str:
+    async def _request_token(self, pod: Pod, request: AskedToken) -> str:
         meta = pod.metadata
         spec = TokenRequestSpec(
             audiences=(request.audience,) if request.audience else (),

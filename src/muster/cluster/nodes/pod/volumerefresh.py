@@ -17,7 +17,7 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.transport import TransportError
 
-# The pause before a failed read is retried; an event of the missing object ends the pause earlier.
+# The pause before a failed read is retried; an event about the missing object shortens the pause.
 RETRY_SECONDS = 10.0
 # The minimum time between two refreshes of volumes.
 REFRESH_SECONDS = 1.0
@@ -29,7 +29,7 @@ Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], obje
 
 
 class RefreshedVolumes:
-    """The volumes of one pod, rewritten when the objects that they show change.
+    """The volumes of one pod, rewritten when the objects in them change.
 
     pod: returns the current object of the pod. The volumes in its spec never change.
     """
@@ -57,13 +57,13 @@ class RefreshedVolumes:
             await self.volumes.put(pod, replace(objects, tokens=tokens), self._kit.surroundings(pod))
 
     def soon_refresh(self) -> None:
-        """Schedule a refresh of the volumes, now or after the one under way. Several calls cause one refresh."""
+        """Schedule a refresh of the volumes, now or after the current refresh. Several calls cause one refresh."""
         was_stale, self._is_stale = self._is_stale, True
         if not was_stale:
             self._spawn(self._refresh_and_pause, "refresh")
 
     async def keep_tokens(self) -> None:
-        """Renew the tokens in volumes before they expire, as long as the pod is managed."""
+        """Renew the tokens in volumes before they expire, until cancelled."""
         while list_requested_tokens(self._pod()):
             due = self._tokens.due
             pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
@@ -78,7 +78,7 @@ class RefreshedVolumes:
             await self._kit.clock.sleep(REFRESH_SECONDS)
 
     async def _refresh_volumes(self) -> None:
-        """Refresh the volumes. Content that cannot be read stays as it was, and an event reports the error."""
+        """Refresh the volumes. If content cannot be read, keep the old content and record an event with the error."""
         try:
             await self.put()
         except (VolumeError, ApiError, TransportError) as error:

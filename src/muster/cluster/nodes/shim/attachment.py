@@ -1,15 +1,15 @@
-"""Connect clients to a container's own process: to its input, and to its output beside the log.
+"""Connect clients to a container's main process: to its input, and to its output in addition to the log.
 
-Only containers that have an input or a terminal have this; clients read the output of others from the log. The server
-connects to a socket in the attempt's directory. No action of a client stops the container or other clients, unless the
-end of the client's connection ends the input (see below).
+Only containers with an input or a terminal use this module; clients read the output of other containers from the log.
+The server connects to a socket in the attempt's directory. No action of a client stops the container or other clients,
+unless the client's disconnection closes the input (see below).
 
 Frames go both ways: the channel (a byte), the length (four bytes, big-endian), the data. A client that wants to write
-to the input says so first (WRITER), as does a client that wants no output (DEAF). An empty input frame is the end of
-the input. A resize frame contains the argument of the system call.
+to the input first sends a WRITER frame, and a client that wants no output sends a DEAF frame. An empty input frame
+closes the input. A resize frame contains the argument of the system call.
 
-With `once`, the first end of a writer's connection ends the input. For a terminal this is a hang-up, so its output
-waits while the writer does not read.
+With `once`, the first writer that disconnects closes the input. For a terminal this is a hang-up, so the terminal's
+output waits while the writer does not read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import socket
 SOCKET = "attach"
 HEAD_BYTES = 5
 STDIN, STDOUT, STDERR, WRITER, RESIZE, DEAF = range(6)
-# The maximum output that may wait for a client; a slower client is dropped, or waited for.
+# The maximum output buffered for a client. A client that is slower is dropped, or the container's output waits for it.
 _BEHIND_BYTES = 1 << 20
-# The maximum input that may wait for the process; beyond it the writer waits.
+# The maximum input buffered for the process. A writer of more input has to wait.
 _AHEAD_BYTES = 64 << 10
 _FAREWELL_MILLISECONDS = 1000
 _TIOCSWINSZ = 0x5414
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def encode_frame(channel: int, data: bytes) -> bytes:
-    """Return the data as a frame of this channel, as clients of the socket read it."""
+    """Return the data as a frame of this channel, in the format that clients of the socket read."""
     return bytes((channel,)) + len(data).to_bytes(4, "big") + data
 
 
@@ -55,9 +55,9 @@ class Attachments:
         """Listen for clients on a socket in the directory.
 
         input: this process's end of the container's input.
-        once: whether the first client that ends the input ends it for good.
-        terminal: whether the input is a terminal. The connection of its writer then ends the terminal, which the
-        supervisor closes once `hung_up` is true.
+        once: whether the first client that closes the input closes it permanently.
+        terminal: whether the input is a terminal. If its writer disconnects, `hung_up` becomes true, and the supervisor
+        then closes the terminal.
         """
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
@@ -74,7 +74,7 @@ class Attachments:
         os.set_blocking(input, False)
 
     def list_watched(self) -> list[tuple[int, int]]:
-        """Return the descriptors to poll now, and for which events."""
+        """Return the descriptors to poll now, each with its events."""
         polled = [(self._listener.fileno(), select.POLLIN)]
         reading = select.POLLIN if len(self._unread) < _AHEAD_BYTES else 0
         for descriptor, client in self._clients.items():
@@ -95,8 +95,8 @@ class Attachments:
             if events & ~select.POLLOUT:
                 self._receive(client)
 
-    def shower(self, channel: int) -> Callable[[bytes], None]:
-        """Return a function that sends data to all clients, on this channel."""
+    def make_sender(self, channel: int) -> Callable[[bytes], None]:
+        """Return a function that sends data to all clients that want output, on this channel."""
 
         def show(data: bytes) -> None:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
@@ -116,7 +116,7 @@ class Attachments:
         return self._hangs_up and client.is_writer
 
     def close(self) -> None:
-        """Close the connections, after the clients had a moment to read the remaining output of the ended container."""
+        """Close the connections, after the clients had a short time to read the container's remaining output."""
         while behind := [client for client in self._clients.values() if client.unsent]:
             poll = select.poll()
             for client in behind:

@@ -43,7 +43,7 @@ _STDERR = 2
 
 
 def main() -> None:
-    """Run the command of this process's arguments.
+    """Run the command that this process's arguments name.
 
     The commands are `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD` and `enter
     FD`.
@@ -76,16 +76,16 @@ def main() -> None:
 
 
 def read_message(descriptor: int) -> Any:
-    """Read the server's message from a descriptor. No other process has that descriptor."""
+    """Read the server's message from a descriptor that no other process has."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         return marshal.loads(file.read())  # noqa: S302 - our server wrote it
 
 
 def await_word(reserved: Reserved) -> Spec:
-    """Wait until the server sends the spec of a container for this reserved shim.
+    """Wait until the server sends the spec of a container to this shim, which was started in advance.
 
-    Exit if the server closes the connection or ends.
+    Exit if the server closes the connection or exits.
     """
     if not os.read(reserved["word"], 1):
         os._exit(0)
@@ -96,7 +96,10 @@ def await_word(reserved: Reserved) -> Spec:
 
 
 def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
-    """Make the namespaces of the container and fork. Only the process that becomes the shim returns."""
+    """Make the namespaces of the container and fork.
+
+    Only the process that becomes the shim returns from this function.
+    """
     if spec["isolation"] == "bubblewrap":
         for inherited in (descriptor, spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:
@@ -111,9 +114,9 @@ def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
 
 
 def isolate(isolation: str, *, own_pids: bool) -> None:
-    """Give this process its own namespaces for everything that the container does not share with the node.
+    """Move this process to its own namespaces, for everything that the container does not share with the node.
 
-    With `own_pids`, the next child is the first process of the new pid namespace.
+    own_pids: whether to make a PID namespace, in which the next child is the first process.
     """
     if isolation == "none":
         return
@@ -121,7 +124,7 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
     if isolation == "namespaces":
         call_libc("unshare", flags)
     else:
-        # The ids are the same inside and outside, so programs keep their user.
+        # The user IDs are the same inside and outside, so programs keep their user.
         uid, gid = os.getuid(), os.getgid()
         call_libc("unshare", flags | CLONE_NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
@@ -130,7 +133,10 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
 
 
 def enter(entry: ExecSpec) -> NoReturn:
-    """Run a command where a container runs, and exit with its exit code. SIGTERM, or the server's end, ends it."""
+    """Run a command inside a container, and exit with its exit code.
+
+    SIGTERM, or the server's exit, kills the command.
+    """
     try:
         for ours in (entry["pidfd"], entry["report"]):
             if ours > _STDERR:
@@ -162,7 +168,7 @@ def enter(entry: ExecSpec) -> NoReturn:
             usher.wait()
         code = _wait_for_command(pid)
         if not own_pids:
-            _kill_descendants()  # with a pid namespace they end with the container
+            _kill_descendants()  # in a PID namespace they end with the container
         os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
         os.write(entry["report"], describe(error).encode())
@@ -170,7 +176,10 @@ def enter(entry: ExecSpec) -> NoReturn:
 
 
 def _wait_for_command(pid: int) -> int:
-    """Wait for the command; return its exit code. SIGTERM means that the server no longer waits."""
+    """Wait for the command, and return its exit code.
+
+    On SIGTERM, by which the server cancels the wait, kill the command.
+    """
     is_terminated = False
 
     def on_terminate(_number: int, _frame: object) -> None:
@@ -180,7 +189,8 @@ def _wait_for_command(pid: int) -> int:
         try_to(os.kill, pid, _signal.SIGKILL)  # the command may not lead a process group yet
 
     _signal.signal(_signal.SIGTERM, on_terminate)
-    # A killed command is reaped, too: a pid namespace ends only when all processes that entered it are reaped, and no
+    # A killed command is reaped, too. A PID namespace disappears only when all processes that entered it are reaped,
+    # and no
     # other process would reap them.
     status = os.waitpid(pid, 0)[1]
     return CANNOT_RUN if is_terminated else exit_code(status)

@@ -43,7 +43,7 @@ def become_container(
 
     cgroup_procs: the files through which a process joins the container's cgroups.
     usher: joins the cgroups for a process of an account; None if this process may do so itself.
-    streams: the process's standard streams; -1 for an input that is at its end.
+    streams: the process's standard streams; -1 for an input without data.
     """
     try:
         os.setsid()
@@ -64,7 +64,7 @@ def become_container(
 
 
 def control_terminal(descriptor: int) -> None:
-    """Make a terminal the controlling terminal of this session, whose leader this process is."""
+    """Make a terminal the controlling terminal of this session. This process must be the session's leader."""
     fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
 
 
@@ -98,14 +98,14 @@ def execute(command: ProgramSpec) -> NoReturn:
 
 
 def _list_candidates(program: bytes, search: bytes) -> list[bytes]:
-    """Return the paths at which to look for a program."""
+    """Return the paths at which a program may be found. search: the PATH of the command."""
     if b"/" in program:
         return [program]
     return [os.path.join(directory or b".", program) for directory in search.split(b":")] if program else []
 
 
 def _explain_failure(error: OSError | None) -> str:
-    """Return why a program could not be executed."""
+    """Return why a program could not be executed. error: None if no candidate path exists."""
     if error is None:
         return "executable file not found in $PATH"
     if error.errno == errno.ENOENT and os.path.exists(error.filename):

@@ -1,7 +1,7 @@
-"""End a container whose node has been cut off from its server for too long: the shim's half of a node's fence.
+"""Kill a container whose node has been cut off from its server for too long: the shim's half of a node's fence.
 
-The server then replaces the container's pod, so the container must not continue, whatever happened to the node's agent.
-`muster.cluster.nodes.fence` has the theory, and writes the file that this module reads.
+The server then replaces the container's pod. So the container must not continue, whatever happened to the node's agent.
+`muster.cluster.nodes.fence` explains the protocol, and writes the file that this module reads.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MESSAGE = "The node has not reached its server for so long that the pod may run 
 
 
 class Fence:
-    """The time when a container must end unless the node reaches its server before.
+    """The time when a container must be killed unless the node reaches its server before.
 
     The time also passes while the machine sleeps.
-    descriptor: the node's file, with the time of the last renewal and the duration of the Lease from then on.
-    patience: for how many seconds after the Lease the pod may run.
+    descriptor: the node's file, with the time of the last renewal and the duration of the Lease.
+    patience: how many seconds the pod may run after the Lease expires.
     """
 
     def __init__(self, descriptor: int, patience: float) -> None:
@@ -34,7 +34,7 @@ class Fence:
         self.is_over()
 
     def is_over(self) -> bool:
-        """Return whether the container must end now. If not, set the timer to the time at which it must."""
+        """Return whether the container must be killed now. Otherwise set the timer to the time at which it must."""
         try:
             numbers = os.pread(self._descriptor, 2 * NUMBER_BYTES, 0)
         except OSError:

@@ -1,7 +1,7 @@
-"""Turn a process of the superuser into one of a Unix account, before it does anything for that account.
+"""Turn a process of the superuser into a process of a Unix account, before it does anything for that account.
 
-A node of a system server starts each shim, and each command inside a container, in this way. So they access the paths,
-mounts and processes of the account with the account's rights. No code runs as the superuser in a place that the account
+A node of a system server starts each shim, and each command inside a container, in this way. So the process accesses
+paths, mounts and other processes with the account's rights. No code runs as the superuser in a place that the account
 has prepared.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def take_on(identity: ShimAccount | None) -> None:
-    """Become the account permanently; None changes nothing. Raises OSError."""
+    """Switch this process to the account permanently. None changes nothing. Raises OSError."""
     if identity is None:
         return
     _load_what_comes_later()
@@ -27,21 +27,21 @@ def take_on(identity: ShimAccount | None) -> None:
     os.setgroups(identity["groups"])
     os.setresgid(identity["gid"], identity["gid"], identity["gid"])
     os.setresuid(identity["uid"], identity["uid"], identity["uid"])
-    # After a change of ids the kernel gives the process's files in /proc to the superuser; then no user namespace is
+    # After a change of user, the kernel gives the process's files in /proc to the superuser; then no user namespace is
     # possible.
     call_libc("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
     os.chdir("/")
 
 
 def _load_what_comes_later() -> None:
-    """Load modules that are needed later, because the account may not be able to read this Python."""
+    """Load modules before the switch of user, because the account may not be able to read this Python's files."""
     from . import attachment  # noqa: F401
 
     b"".decode("unicode_escape").encode("latin-1")
 
 
 def _set_limit(number: int, soft: int, hard: int) -> None:
-    """Set a limit; a superuser in a container may not raise the hard limit, which then stays."""
+    """Set a resource limit. If this process may not raise the hard limit, as in some containers, keep it."""
     import resource
 
     try:

@@ -1,16 +1,16 @@
 """Write the container's log in the format of the container runtimes, `<time> <stream> <tag> <text>`, and rotate it.
 
-The files are `log.<number>.<bytes>`: numbers count up from 0, and bytes is the size of all text logged before the file.
-So names alone show the order of the files, whether one is missing, and how much is lost. Only the newest file is
+The files are `log.<number>.<bytes>`. Numbers count up from 0, and bytes is the size of all text logged before the file.
+So the names alone show the order of the files, whether one is missing, and how much is lost. Only the newest file is
 written to.
 
-A reader holds a shared lock on its file (flock). The oldest file is not deleted while it has a reader. Meanwhile the
-container's output waits in its pipe, until the reader has moved on or the patience ends.
+A reader holds a shared lock on its file (flock). While the oldest file has a reader, it is not deleted, and the
+container's output waits in its pipe. The wait ends when the reader has moved on, or after a limit.
 
 A line that stays unfinished (a progress bar) is logged in parts, so that readers see it grow.
 
-Lost lines (a full disk) never stop the container: the log counts them, and mentions them once there is room again. If
-there never is, the exit record mentions them.
+Lost lines (a full disk) never stop the container. The log counts them, and mentions them when the disk has room again.
+If the disk stays full, the exit record mentions them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 NAME = "log"
-# Longer lines are cut into parts, tagged P; F ends a line.
+# Longer lines are cut into parts with the tag P. The last part of a line has the tag F.
 LINE_BYTES = 16384
 READ_BYTES = 1 << 18
 # How long an unfinished line is held back, so that a line written in pieces stays one line of the log.
@@ -38,18 +38,19 @@ _LOOK_SECONDS, _LOOK_SELDOM_SECONDS = 0.002, 0.1
 
 
 class Stream:
-    """One output stream of the container, which it cuts into lines."""
+    """One output stream of the container. It cuts the output into lines."""
 
     def __init__(self, name: bytes, show: Callable[[bytes], None] | None = None) -> None:
         self.name = name
-        self.show = show  # to the clients that are attached
+        self.show = show  # sends output to the attached clients
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
         self._held_since = 0.0  # since when the rest is held back
 
     def cut(self, data: bytes, now: float) -> list[tuple[bytes, bytes]]:
-        """Return the pieces of output to log now, as (tag, text), from the held-back rest and the new data.
+        """Return the pieces of output to log now, as (tag, text): the held-back part of a line, and the new data.
 
-        A text is a part of a line (P), or whole lines (F). now: monotonic seconds.
+        A text is a part of a line (P), or whole lines (F).
+        now: the monotonic time in seconds.
         """
         had_rest = bool(self._rest)
         data = self._rest + data
@@ -76,11 +77,11 @@ class Stream:
         return pieces
 
     def due(self, now: float) -> float | None:
-        """Return in how many seconds the held-back part of a line must be logged; None if nothing is held back."""
+        """Return after how many seconds the held-back part of a line must be logged; None if nothing is held back."""
         return max(self._held_since + HOLD_SECONDS - now, 0.0) if self._rest else None
 
     def end(self) -> list[tuple[bytes, bytes]]:
-        """Return the held-back part of a line, because it is due or the stream has ended."""
+        """Return the held-back part of a line, because it is due or the stream has ended; [] if there is none."""
         rest, self._rest = self._rest, b""
         return [(b"P", rest)] if rest else []
 
@@ -88,8 +89,10 @@ class Stream:
 class Log:
     """The files of a log in a directory, given as a descriptor.
 
-    limit_bytes: the size at which the next file begins. files: how many files are kept.
-    patience_seconds: how long the log waits for a reader of the oldest file before deleting it; negative for ever.
+    limit_bytes: the size at which the next file starts.
+    files: how many files are kept.
+    patience_seconds: how long the log waits for a reader of the oldest file before it deletes the file; negative for no
+    limit.
     """
 
     def __init__(self, directory: int, limit_bytes: int, files: int, patience_seconds: float) -> None:
@@ -126,7 +129,7 @@ class Log:
         return bool(data)
 
     def flush(self, streams: Iterable[Stream]) -> float | None:
-        """Log the unfinished lines that are due; return in how many seconds the next one is, None if there is none."""
+        """Log the unfinished lines that are due; return the seconds until the next is due, None if there is none."""
         now, next_due = time.monotonic(), None
         for stream in streams:
             due = stream.due(now)
@@ -137,10 +140,10 @@ class Log:
         return next_due
 
     def drain(self, descriptor: int, stream: Stream) -> None:
-        """Log the remaining data in the pipe of a stream whose writers have ended.
+        """Log the remaining data in the pipe of a stream whose writers have exited.
 
-        An empty pipe ends the stream, because no more output can come. The log does not rotate meanwhile: a rotation
-        might have to wait for a reader, and the remaining data is at most what a pipe holds.
+        The first read of an empty pipe ends the stream, because no more output can come. The log does not rotate
+        meanwhile: a rotation might have to wait for a reader, and the remaining data is at most what a pipe holds.
         """
         self._limit = 1 << 62
         while select.select([descriptor], [], [], 0)[0] and self.copy(descriptor, stream):
@@ -148,9 +151,10 @@ class Log:
         self.write(stream.name, stream.end())
 
     def pause(self) -> float:
-        """Return 0 if output can be logged now, or for how many seconds the caller must leave output in its pipe.
+        """Return 0.0 if output can be logged now, or for how many seconds the caller must leave output in its pipe.
 
-        Output has to wait if logging it would delete a file that has a reader. After a long wait that file is deleted.
+        Output has to wait if logging it would delete a file that has a reader. After a long wait that file is deleted
+        anyway.
         """
         if self._size < self._limit or len(self._files) < self._most or self._forget_oldest():
             self._waiting_since = 0.0
@@ -168,7 +172,7 @@ class Log:
         """Append lines to the log, or count them as lost."""
         if not pieces:
             return
-        head = self._next_stamp() + b" " + stream + b" "
+        head = self._make_next_stamp() + b" " + stream + b" "
         parts, text_bytes = [], 0
         for tag, text in pieces:
             mark = head + tag + b" "
@@ -185,14 +189,14 @@ class Log:
 
     @property
     def untold(self) -> int:
-        """The number of lost lines that the log itself does not mention."""
+        """The number of lost lines that the log does not mention yet."""
         return self.lost - self._mentioned
 
     def tell_losses(self) -> None:
         """Write a notice of lost lines into the log. Raises OSError."""
         if self.untold:
             text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
-            self._append(self._next_stamp() + b" stderr F " + text)
+            self._append(self._make_next_stamp() + b" stderr F " + text)
             self._text_bytes += len(text)
             self._mentioned = self.lost
 
@@ -211,7 +215,7 @@ class Log:
             data = data[written:]
 
     def _rotate(self) -> None:
-        """Begin a new file. There is one file too many only if the caller ignored a `pause`."""
+        """Start a new file. The files exceed their maximum number by one only if the caller ignored a `pause`."""
         name = f"{NAME}.{self._begun}.{self._text_bytes}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)
@@ -224,7 +228,10 @@ class Log:
             pass
 
     def _forget_oldest(self, *, even_if_read: bool = False) -> bool:
-        """Remove the oldest file; return False if it has a reader."""
+        """Remove the oldest file; return False if a reader prevents that.
+
+        even_if_read: whether to remove the file even if it has a reader.
+        """
         name = self._files[0]
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._directory)
@@ -241,15 +248,15 @@ class Log:
         del self._files[0]
         return True
 
-    def _next_stamp(self) -> bytes:
-        """Return the present time as RFC 3339 with nanoseconds; never earlier than the last one."""
+    def _make_next_stamp(self) -> bytes:
+        """Return the current time as RFC 3339 with nanoseconds; never earlier than the last returned time."""
         self._now = max(self._now, time.time_ns())
         seconds, nanoseconds = divmod(self._now, 1_000_000_000)
         return b"%s.%09dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode(), nanoseconds)
 
 
 def _is_read(descriptor: int) -> bool:
-    """Return whether the file has a reader; if not, lock it."""
+    """Return whether the file has a reader; if it has none, lock it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """Make the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
 
-All sources are opened before the first mount is made, because a mount may hide the source of the next.
+All sources are opened before the first mount is made, because a mount may hide the source of a later mount.
 """
 
 # ruff: noqa: PTH102, PTH112, PTH116, PTH118, PTH120, PTH208, PTH211
@@ -15,7 +15,7 @@ from .system import RefusedError, call_libc, describe_error, show, try_to
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MS_NOATIME, MS_NODIRATIME, MS_UNBINDABLE, MS_SLAVE, MS_RELATIME = 1024, 2048, 1 << 17, 1 << 19, 1 << 21
 MNT_DETACH = 2
-# Flags as statvfs returns them, and as mount takes them.
+# Each flag as statvfs returns it, and as mount takes it.
 _KEPT_FLAGS = (
     (2, MS_NOSUID),
     (4, MS_NODEV),
@@ -30,17 +30,17 @@ _PATH = os.O_PATH | os.O_CLOEXEC
 
 
 def detach_mounts() -> None:
-    """Stop mounts of this process from appearing on the machine. New mounts of the machine still appear here."""
+    """Keep the mounts of this process from appearing on the machine. New mounts of the machine still appear here."""
     mount("none", "/", "", MS_REC | MS_SLAVE)
 
 
 def mount_proc() -> None:
-    """Mount a /proc that shows the processes of this pid namespace, and no others."""
+    """Mount a /proc that shows only the processes of this PID namespace."""
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 class Mounts:
-    """One container's mounts."""
+    """One container's mounts, with their sources opened."""
 
     def __init__(self, operations: list[tuple[str, ...]]) -> None:
         self._operations = operations
@@ -84,7 +84,10 @@ class Mounts:
 
 
 def _open_beneath(root: str, path: str) -> int:
-    """Open `path` within `root`. Its links were resolved before. Raises `RefusedError` for a link that appears now."""
+    """Open `path` within `root`. Raises `RefusedError` for a link in the path.
+
+    The caller resolved all links before, so a link here has just been made.
+    """
     descriptor = os.open(root, _PATH)
     for name in path.split("/") if path else ():
         if name == "..":
@@ -101,7 +104,7 @@ def _open_beneath(root: str, path: str) -> int:
 
 
 def _open_children(directory: str) -> list[tuple[str, int]]:
-    """Open the entries of a directory. Entries that disappear during the call are left out."""
+    """Open the entries of a directory; return their names and descriptors. Skip entries that disappear meanwhile."""
     children = []
     for name in os.listdir(directory):
         try:
@@ -112,7 +115,7 @@ def _open_children(directory: str) -> list[tuple[str, int]]:
 
 
 def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
-    """Mount a directory that shows the source's entries, and can get more without a change of the source."""
+    """Mount a directory that shows the source's entries, and has room for more without changing the source."""
     status = os.stat(source)
     mount("tmpfs", target, "tmpfs", MS_NOSUID, f"mode={status.st_mode & 0o7777:o}")
     mount("none", target, "", MS_UNBINDABLE)  # a child may contain the target, and would include it
@@ -126,7 +129,7 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
 def _show_entry(entry: int, path: str) -> None:
     """Bind an entry of a mirrored directory.
 
-    An entry that was deleted meanwhile is skipped, because users may delete theirs.
+    Skip an entry that was deleted meanwhile, because users may delete their files.
     """
     kind = os.fstat(entry).st_mode & _TYPE
     if kind == _LINK:
@@ -145,12 +148,12 @@ def _show_entry(entry: int, path: str) -> None:
 
 
 def _bind(source: int, target: str) -> None:
-    """Mount the file or directory of a descriptor at another path, with all mounts below it."""
+    """Mount the file or directory of a descriptor at another path, together with all mounts in it."""
     mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
 
 
 def _make_read_only(target: str) -> None:
-    """Refuse writes through a mount. Its other flags stay: a user namespace may not drop them."""
+    """Make a mount read-only. Keep its other flags, because a user namespace may not drop them."""
     flags = os.statvfs(target).f_flag
     kept_flags = sum(ours for theirs, ours in _KEPT_FLAGS if flags & theirs)
     mount("none", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept_flags)
@@ -165,7 +168,7 @@ def _change_root(root: str) -> None:
 
 
 def _make_directories(path: str) -> None:
-    """Make the missing directories of a path, which may have 2,000 names, too many for `makedirs`."""
+    """Make the missing directories of a path. It may have 2,000 names, too many for the recursion of `makedirs`."""
     end = path.find("/", 1)
     while end > 0:
         _make_directory(path[:end])
@@ -186,5 +189,5 @@ def _touch(path: str) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """Make the system call `mount`. Raises OSError."""
+    """Call the system's `mount`. Raises OSError."""
     call_libc("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))

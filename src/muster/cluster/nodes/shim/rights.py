@@ -32,14 +32,14 @@ _FLAGS = {
     "nodiratime": MS_NODIRATIME,
     "relatime": MS_RELATIME,
 }
-# The file systems that are a container's own elsewhere.
+# The file systems that a container usually has its own instances of.
 _WRITABLE = ("/dev", "/proc", "/sys")
 # The errors for a mount that cannot be accessed: another mount hides it, or only its user may access it.
 _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
 def give_up(command: ProgramSpec) -> None:
-    """Give this process the user, the groups and the rights of the command, and no others.
+    """Give this process exactly the user, the groups and the rights of the command.
 
     Raises `RefusedError`, OSError.
     """
@@ -63,7 +63,7 @@ def give_up(command: ProgramSpec) -> None:
 def _close_root(writable: tuple[str, ...]) -> None:
     """Make everything read-only except the paths in `writable`, in mounts that only this process sees.
 
-    The shim, another process, must still write logs. Raises `RefusedError`.
+    The shim, which is another process, must still write logs. Raises `RefusedError`.
     """
     call_libc("unshare", CLONE_NEWNS)
     detach_mounts()
@@ -84,8 +84,9 @@ def _close_root(writable: tuple[str, ...]) -> None:
 def _drop_capabilities(capabilities: list[int]) -> bool:
     """Remove capabilities from this process's bounding set, so that no program that it starts can get them.
 
-    capabilities: their numbers; those that the kernel does not know are skipped. Return False if the process may not
-    (EPERM). Raises `OSError`.
+    Return False if the process lacks the right to do so (EPERM).
+    capabilities: their numbers; numbers that the kernel does not know are skipped.
+    Raises OSError.
     """
     for number in capabilities:
         try:

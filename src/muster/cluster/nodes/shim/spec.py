@@ -1,10 +1,13 @@
-"""Define the specs that the server passes to shims. A spec travels as a marshalled dict over a descriptor."""
+"""Define the specs that the server passes to shims. A spec is a marshalled dict in a file without a name."""
 
 from typing import TypedDict
 
 
 class ShimAccount(TypedDict):
-    """The Unix account that a shim works for, under a node of a system server, which itself runs as the superuser."""
+    """The Unix account that a shim runs as, if the node belongs to a system server, which itself runs as the superuser.
+
+    limits: resource limits, each as its number, soft value and hard value.
+    """
 
     uid: int
     gid: int
@@ -32,7 +35,7 @@ class ProgramSpec(TypedDict):
 class Spec(ProgramSpec):
     """The instructions of a shim that runs one attempt of one container."""
 
-    directory: str  # of the attempt: has `state`, `log`, `log.1`, ...
+    directory: str  # the attempt's directory, with `state`, `log`, `log.1`, ...
     isolation: str  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool  # whether there is a pid namespace
     bubblewrap: list[str]  # the command that makes the namespaces and then starts the launcher with `inside`
@@ -51,7 +54,7 @@ class Spec(ProgramSpec):
 
 
 class Reserved(TypedDict):
-    """The instructions of a shim that is started before the spec of its container is known."""
+    """The instructions of a shim that is started before the spec of its container exists."""
 
     isolation: str  # as in the spec to come
     own_pids: bool

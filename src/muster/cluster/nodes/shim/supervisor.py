@@ -1,4 +1,4 @@
-"""Run one attempt: claim it, start the process, supervise it, kill what is left, and record the end."""
+"""Run one attempt: claim it, start the process, supervise it, kill remaining processes, and record the exit."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ if TYPE_CHECKING:
 
 STATE = "state"
 STATE_BYTES = 4096
-# The file in which the server writes, before END, the bytes of memory by which the container exceeds its limit.
+# The file in which the server writes, before END, how many bytes of memory the container uses beyond its limit.
 EXCESS = "excess"
 OOM_KILLED = "OOMKilled"
 # The longest message that fits into the record.
 _MESSAGE_LENGTH = 700
-# The signal by which the server requests "kill everything and write the record". Others are passed on to the container.
+# The server sends this signal to request that all processes are killed and the exit recorded. Other signals are passed
+# on.
 END = int(_signal.SIGRTMAX)
 _PASSED_ON = (
     _signal.SIGHUP,
@@ -52,7 +53,7 @@ _PASSED_ON = (
     _signal.SIGWINCH,
 )
 _RETRY_SECONDS = 1.0
-# The time between two checks that the directory is there. A killed server cannot tell that its home was removed.
+# The interval at which to check that the directory exists. A killed server cannot report that its home was removed.
 _CHECK_SECONDS = 15.0
 STDOUT, STDERR = 1, 2
 
@@ -71,7 +72,7 @@ class Supervisor:
         self._wakeup = -1
         self._cgroups: list[int] = []
         self._container = 0  # process id of the container's first process
-        self._status: int | None = None  # of that process, as waitpid gives it
+        self._status: int | None = None  # the exit status of that process, as waitpid returns it
         self._fence = Fence(spec["fence"], spec["patience"]) if spec["fence"] >= 0 else None
         self._claimed = time.time_ns()
         self._started = 0
@@ -82,7 +83,7 @@ class Supervisor:
         self._lost = self._untold = 0  # lost lines of the log, and those that the log does not mention
 
     def run(self) -> NoReturn:
-        """Run the attempt: claim it, run the program, record the end. Exit afterwards."""
+        """Run the attempt: claim it, run the program, record its exit. This process then exits."""
         if not self._claim():
             report(self._spec, "claimed")
             os._exit(0)
@@ -110,7 +111,7 @@ class Supervisor:
         os._exit(0)
 
     def _claim(self) -> bool:
-        """Claim the attempt; return False if another shim has claimed it."""
+        """Claim the attempt; return False if another shim has claimed it before."""
         name = f"{STATE}.{self._claimed}.{id(self)}"
         self._state = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
         try:
@@ -137,7 +138,7 @@ class Supervisor:
         os.pwrite(self._state, record.encode().ljust(STATE_BYTES - 1) + b"\n", 0)
 
     def _catch_signals(self) -> int:
-        """Turn signals into bytes in a pipe from now on; return the pipe's reader."""
+        """From now on, turn signals into bytes in a pipe; return the pipe's reading end."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         _signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         for number in (_signal.SIGCHLD, END, *_PASSED_ON):
@@ -148,7 +149,7 @@ class Supervisor:
     def _prepare(self) -> None:
         """Set up the container's environment on the machine: cgroup, mounts, host name, processes.
 
-        Raises `RefusedError`, also if the server is gone or the node's fence is over.
+        Raises `RefusedError` if that fails, if the server has exited, or if the node's fence has expired.
         """
         spec = self._spec
         if not _lifeline_holds(spec):
@@ -169,7 +170,10 @@ class Supervisor:
                 mount_proc()
 
     def _start(self) -> tuple[dict[int, Stream], Attachments | None]:
-        """Start the container's process; return its output streams, and its attachments. Raises `RefusedError`."""
+        """Start the container's process; return its output streams and its attachments. Raises `RefusedError`.
+
+        Attachments are None for a container without an input or terminal.
+        """
         ours, theirs = _make_terminal(self._spec) if self._spec["tty"] else _make_pipes(self._spec)
         failure = os.pipe2(os.O_CLOEXEC)
         self._container = os.fork()
@@ -187,7 +191,7 @@ class Supervisor:
             raise RefusedError(why.decode(errors="replace"))
         input, out, err = ours
         attachments = self._make_attachments(input)
-        show = attachments.shower if attachments is not None else lambda _: None
+        show = attachments.make_sender if attachments is not None else lambda _: None
         names = ((STDOUT, out, b"stdout"), (STDERR, err, b"stderr"))
         streams = {reader: Stream(name, show(channel)) for channel, reader, name in names if reader >= 0}
         for reader in streams:
@@ -202,7 +206,7 @@ class Supervisor:
         return Attachments(self._directory, input, once=self._spec["stdin_once"], terminal=self._spec["tty"])
 
     def _supervise(self, streams: dict[int, Stream], attachments: Attachments | None, log: Log) -> None:
-        """Copy output and pass signals on, until the container's first process has ended."""
+        """Copy output and forward signals until the container's first process exits."""
         ends = (self._spec["lifeline"], self._fence.timer if self._fence is not None else -1)
         reading = [descriptor for descriptor in (self._wakeup, *streams, *ends) if descriptor >= 0]
         while self._status is None:
@@ -233,7 +237,7 @@ class Supervisor:
                 _hang_up(streams, log)
 
     def _must_end(self, descriptor: int) -> bool:
-        """Return whether the container must end, because of an event at this descriptor.
+        """Return whether the container must be killed, because of an event at this descriptor.
 
         The descriptor is the lifeline of a server that the container must not outlive, or the timer of the node's
         fence.
@@ -246,7 +250,7 @@ class Supervisor:
         return True
 
     def _end_without_directory(self) -> None:
-        """Kill the container if its directory was removed, so that no server can adopt it; check that seldom."""
+        """Kill the container if its directory was removed, because no server can adopt it then. Check that rarely."""
         now = time.monotonic()
         if now < self._next_check:
             return
@@ -255,7 +259,7 @@ class Supervisor:
             self._kill_all()
 
     def _handle_signals(self, signals: bytes) -> None:
-        """Pass signals on to the container, or end it; reap ended children in any case."""
+        """Forward signals to the container, or kill it on END. In any case reap exited children."""
         for number in signals:
             if number == END:
                 self._note_excess()
@@ -265,13 +269,13 @@ class Supervisor:
         self._reap_children()
 
     def _note_excess(self) -> None:
-        """If the server has ended the container for its use of memory, record that as the reason of the end."""
+        """If the server has killed the container for its memory use, record that as the reason of the exit."""
         used = _read_file_in(self._directory, EXCESS)
         if used.isdigit() and self._status is None:  # the container may have written anything there
             self._reason, self._memory = OOM_KILLED, int(used)
 
     def _reap_children(self) -> bool:
-        """Reap children that have ended; return False if there are none left."""
+        """Reap children that have exited; return False if there are none left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -286,7 +290,7 @@ class Supervisor:
     def _kill_all(self) -> None:
         """Send SIGKILL to every process of the container."""
         for group in self._cgroups:
-            try_to(write_file, "cgroup.kill", b"1", group)  # which v1 lacks
+            try_to(write_file, "cgroup.kill", b"1", group)  # cgroup v1 has no such file
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
@@ -294,7 +298,7 @@ class Supervisor:
                 try_to(os.kill, pid, _signal.SIGKILL)
 
     def _end_all(self) -> None:
-        """Kill until no process is left. Wait for processes that even SIGKILL does not end at once (stuck I/O)."""
+        """Kill until no process is left. Wait for processes that do not exit at once after SIGKILL (stuck I/O)."""
         pause = 0.001
         while self._reap_children():
             self._kill_all()
@@ -306,9 +310,9 @@ class Supervisor:
             self._status, self._finished = NOT_STARTED << 8, time.time_ns()
 
     def _write_exit_record(self, log: Log) -> None:
-        """Write the record of the exit.
+        """Write the record of the exit, and retry after failures until a signal says to give up.
 
-        Without it the exit code would be unknown, so retry until a signal to give up.
+        Without the record the exit code would be unknown.
         """
         if self._status and any(map(_was_out_of_memory, self._cgroups)):
             self._reason = OOM_KILLED
@@ -332,7 +336,7 @@ class Supervisor:
 
 
 def has_links(directory: int) -> bool:
-    """Return whether an open directory certainly still exists; False if the file system does not answer."""
+    """Return whether an open directory is known to exist. If the file system does not answer, return False."""
     try:
         return os.fstat(directory).st_nlink > 0
     except OSError:
@@ -340,7 +344,7 @@ def has_links(directory: int) -> bool:
 
 
 def is_removed(directory: int) -> bool:
-    """Return whether an open directory certainly was removed; False if the file system does not answer."""
+    """Return whether an open directory is known to be removed. If the file system does not answer, return False."""
     try:
         return os.fstat(directory).st_nlink == 0
     except OSError:
@@ -348,7 +352,7 @@ def is_removed(directory: int) -> bool:
 
 
 def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return this process's and the container's ends of its standard streams; -1 for an input that nobody writes."""
+    """Return this process's ends and the container's ends of its standard streams; -1 for an input without a writer."""
     (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     for pipe in (out, err):  # beyond a user's limit of pages in pipes, pipes stay small
         try_to(fcntl.fcntl, pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)
@@ -359,7 +363,10 @@ def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]
 
 
 def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return this process's and the container's ends of a terminal, which has one descriptor for all streams."""
+    """Return this process's ends and the container's ends of a terminal.
+
+    The streams share one descriptor on each side.
+    """
     ours, theirs = os.openpty()
     if spec["ids"] is not None:
         os.fchown(theirs, spec["ids"][0], -1)
@@ -367,7 +374,7 @@ def _make_terminal(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, in
 
 
 def _hang_up(streams: dict[int, Stream], log: Log) -> None:
-    """Log the output that is left in the terminal, and close this end of it.
+    """Log the remaining output in the terminal, and close this end of the terminal.
 
     The kernel then sends SIGHUP to the session's leader.
     """
@@ -379,15 +386,15 @@ def _hang_up(streams: dict[int, Stream], log: Log) -> None:
 
 
 def report(spec: Spec, line: str) -> None:
-    """Send the result of the start to the server, and close the pipe."""
+    """Send the result of the start to the server, and close the pipe to the server."""
     try_to(os.write, spec["report"], line.encode() + b"\n")
     try_to(os.close, spec["report"])
 
 
 def _lifeline_holds(spec: Spec) -> bool:
-    """Return whether the server still lives; always True for a container that may outlive the server.
+    """Return whether the server still runs; always True for a container that may outlive the server.
 
-    Nothing is ever written to the lifeline, a pipe from the server. The pipe is readable once the server has ended.
+    The lifeline is a pipe from the server, to which nothing is ever written. It becomes readable when the server exits.
     """
     return spec["lifeline"] < 0 or not select.select([spec["lifeline"]], [], [], 0)[0]
 
@@ -399,16 +406,16 @@ def _was_out_of_memory(cgroup: int) -> bool:
 
 
 def _measure_usage(cgroups: list[int]) -> tuple[int, int]:
-    """Return the CPU time in microseconds and the peak memory in bytes: of the whole cgroups, else of the processes.
+    """Return the CPU time in microseconds and the peak memory in bytes, of the cgroups or else of the processes.
 
-    Without a cgroup, the memory is that of the largest process, not of all processes together.
+    Without a cgroup, the memory is the peak of the largest process, not the sum of all processes.
     """
     cpu, memory = measure_children()
     for cgroup in cgroups:
         for line in _read_file_in(cgroup, "cpu.stat").splitlines():
             if line.startswith(b"usage_usec "):
                 cpu = int(line.split()[1])
-        if nanoseconds := _read_file_in(cgroup, "cpuacct.usage"):  # of v1
+        if nanoseconds := _read_file_in(cgroup, "cpuacct.usage"):  # cgroup v1
             cpu = int(nanoseconds) // 1000
         # v2 has the peak since Linux 5.19.
         if peak := _read_file_in(cgroup, "memory.peak") or _read_file_in(cgroup, "memory.max_usage_in_bytes"):
@@ -417,7 +424,7 @@ def _measure_usage(cgroups: list[int]) -> tuple[int, int]:
 
 
 def _read_file_in(directory: int, name: str) -> bytes:
-    """Return a small file of a cgroup or an attempt; b"" if there is none."""
+    """Return the content of a small file of a cgroup or an attempt; b"" if the file cannot be opened."""
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=directory)
     except OSError:
@@ -427,6 +434,6 @@ def _read_file_in(directory: int, name: str) -> bytes:
 
 
 def _quote(text: str) -> str:
-    """Return text for the inside of a JSON string, short enough for the record."""
+    """Return a text that can stand inside a JSON string, shortened to fit into the record."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text[:_MESSAGE_LENGTH])
     return plain.replace("\\", "\\\\").replace('"', '\\"')

@@ -31,11 +31,11 @@ _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctype
 
 
 class RefusedError(Exception):
-    """A container cannot be started; the message is for the user."""
+    """A refusal to start a container. The message is for the user."""
 
 
 def call_libc(call: str, *arguments: object) -> None:
-    """Call a function of libc that returns 0. Raises OSError with what errno says."""
+    """Call a function of libc. Raises OSError with the value of errno if it does not return 0."""
     if getattr(_libc, call)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -44,7 +44,7 @@ def call_libc(call: str, *arguments: object) -> None:
 def leave_session_keyring() -> None:
     """Replace the inherited session keyring by an empty one. Raises OSError.
 
-    A process may use the keys of its session's keyring whoever owns them, also after a change of ids.
+    A process may use any key of its session's keyring, even after a switch of user.
     """
     if _libc.syscall(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
         number = ctypes.get_errno()
@@ -53,7 +53,10 @@ def leave_session_keyring() -> None:
 
 
 def boot_timer() -> int:
-    """Return a descriptor that becomes readable at a time of CLOCK_BOOTTIME, once one is set. Raises OSError."""
+    """Return a descriptor of a timer on CLOCK_BOOTTIME, which becomes readable at the time set later.
+
+    Raises OSError.
+    """
     descriptor = int(_libc.timerfd_create(_CLOCK_BOOTTIME, os.O_CLOEXEC | os.O_NONBLOCK))
     if descriptor < 0:
         number = ctypes.get_errno()
@@ -62,15 +65,19 @@ def boot_timer() -> int:
 
 
 def set_timer(descriptor: int, nanoseconds: int) -> None:
-    """Make the timer's descriptor readable at this time, replacing an earlier setting. Raises OSError."""
+    """Set when the timer's descriptor becomes readable, replacing an earlier setting. Raises OSError.
+
+    nanoseconds: a time of CLOCK_BOOTTIME.
+    """
     when = (ctypes.c_long * 4)(0, 0, *divmod(max(nanoseconds, 1), 10**9))  # struct itimerspec: no interval, the time
     call_libc("timerfd_settime", descriptor, _TFD_TIMER_ABSTIME, when, None)
 
 
 def measure_children() -> tuple[int, int]:
-    """Return the CPU microseconds of all reaped descendants, and the peak memory in bytes of any one of them.
+    """Return the CPU time of all reaped descendants in microseconds, and their peak memory in bytes.
 
-    The module `resource` cannot be used here, because nothing can be imported once the mounts are made.
+    The memory is the largest peak of one descendant, not the sum. The module `resource` cannot be used here, because
+    nothing can be imported after the mounts are made.
     """
     usage = (ctypes.c_long * 18)()  # struct rusage: user and system time, ru_maxrss in KiB, and unused fields
     if _libc.getrusage(_RUSAGE_CHILDREN, usage) != 0:
@@ -80,7 +87,10 @@ def measure_children() -> tuple[int, int]:
 
 
 def write_file(path: str, data: bytes, directory: int | None = None) -> None:
-    """Write to an existing file, in one write."""
+    """Write to an existing file, in one write. Raises OSError.
+
+    directory: a descriptor of the directory that a relative path starts from.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=directory)
     try:
         os.write(descriptor, data)
@@ -97,7 +107,7 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def list_descendants(root: int, proc: str = "/proc") -> list[int]:
-    """Return all descendants of a process, for containers without a pid namespace."""
+    """Return the PIDs of all descendants of a process, for containers without a PID namespace."""
     parents: dict[int, int] = {}
     for name in os.listdir(proc):
         if name.isdigit():
@@ -115,7 +125,7 @@ def list_descendants(root: int, proc: str = "/proc") -> list[int]:
 
 
 def exit_code(status: int) -> int:
-    """Return the exit code of a wait status; 128 plus the signal's number if a signal ended the process."""
+    """Return the exit code for a wait status; 128 plus the signal's number if a signal killed the process."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
@@ -132,11 +142,11 @@ def describe(error: BaseException) -> str:
 
 
 def describe_error(error: OSError) -> str:
-    """Return the system's text for an error, in lower case as within a sentence."""
+    """Return the system's text for an error, with a lower-case first letter, for use within a sentence."""
     text = os.strerror(error.errno or 0)
     return text[:1].lower() + text[1:]
 
 
 def show(name: bytes) -> str:
-    """Return a name in quotes, for messages."""
+    """Return a name in quotes, as text for messages."""
     return '"' + name.decode(errors="replace") + '"'

@@ -1,8 +1,9 @@
 """Let a process of an account join its container's cgroups, without the right to move other processes there.
 
-A descriptor of a cgroup's `cgroup.procs` that the superuser opened would carry that right: with it the account could
-move any process of the machine, and the end of the container would kill it. So the descriptor stays with a child of the
-superuser, the *usher*. A process asks over a socket, and the kernel tells the usher which process asks.
+Such a right comes with a descriptor of `cgroup.procs` that the superuser opened. With it the account could move any
+process of the machine into the cgroup, and the end of the container would kill that process. So the descriptor stays
+with a child of the superuser, the *usher*. A process sends the usher a request over a socket, and the kernel tells the
+usher which process sent it.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _PATIENCE_SECONDS = 120.0
 
 
 class Usher:
-    """A helper process that can move one process into the cgroups of a container or command, as the shim sees it.
+    """A helper process that can move one process into the cgroups of a container or command.
 
-    The helper keeps rights that the shim has given up. It ends after one request, or if no request comes in time.
+    The helper keeps rights that the shim has dropped. It exits after one request, or if no request arrives in time.
     """
 
     def __init__(self, door: socket, pid: int) -> None:
@@ -48,13 +49,13 @@ class Usher:
         self._door.close()
 
     def wait(self) -> None:
-        """Close this process's end of the socket, and reap the usher, which is a child of this process."""
+        """Close this process's end of the socket, and wait for the usher, which is a child of this process, to exit."""
         self._door.close()
         os.waitpid(self._pid, 0)
 
 
 def start_usher(command: ProgramSpec) -> Usher | None:
-    """Start an usher, while this process still has the rights to.
+    """Start an usher, while this process still has the necessary rights.
 
     Return None for a command without an account or a cgroup. Raises OSError.
     """
@@ -80,7 +81,12 @@ def start_usher(command: ProgramSpec) -> Usher | None:
 
 
 def _serve(inside: socket, procs: list[int], uid: int) -> None:
-    """Move the first process that asks into the cgroups, if it belongs to the account; send it the result."""
+    """Move the first process that sends a request into the cgroups, if it belongs to the account.
+
+    Reply with the result.
+    procs: descriptors of the cgroups' `cgroup.procs`.
+    uid: the account's user ID.
+    """
     inside.settimeout(_PATIENCE_SECONDS)
     data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
     if not data:

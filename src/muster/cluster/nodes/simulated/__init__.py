@@ -1,1 +1,1 @@
-"""The nodes of kind `simulated`: they report made-up pod statuses by rule and run nothing."""
+"""The nodes of kind `simulated`, which run nothing and report made-up pod statuses by rule."""

@@ -1,7 +1,8 @@
 """Simulate the driver of resource claims on simulated nodes. Pure.
 
-Each node has a fixed number of devices without properties. A node publishes a ResourceSlice for each driver. It starts
-a pod once the pod's claims have devices and are reserved for the pod, as a kubelet does. Nothing is prepared.
+Each node has a fixed number of devices without properties, and publishes a ResourceSlice for each driver. As a kubelet
+does, it starts a pod when the pod's claims have devices and are reserved for the pod. The simulation prepares no
+devices.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,13 +27,16 @@ from muster.api.ours.embedded import NODE_KIND_LABEL, SIMULATED
 
 
 def class_for(driver: str) -> DeviceClass:
-    """Return the DeviceClass of all devices of a simulated driver; it has the driver's name."""
+    """Return the DeviceClass of a simulated driver. The class has the driver's name and selects all its devices."""
     selector = DeviceSelector(cel=CELDeviceSelector(expression=f'device.driver == "{driver}"'))
     return DeviceClass(metadata=ObjectMeta(name=driver), spec=DeviceClassSpec(selectors=(selector,)))
 
 
 def slice_for(node: Node, driver: str, count: int, known: ResourceSlice | None) -> ResourceSlice:
-    """Return the ResourceSlice with a node's devices; the known one if it is up to date."""
+    """Return the ResourceSlice with a node's devices.
+
+    known: the existing slice, which is returned if it is up to date; None if there is none.
+    """
     name = node.metadata.name
     generation = known.spec.pool.generation + 1 if known is not None else 1
     devices = tuple(
@@ -53,7 +57,7 @@ def slice_name(node: str, driver: str) -> str:
 
 
 def stale_slices(slices: Iterable[ResourceSlice], nodes: frozenset[str], drivers: Iterable[str]) -> list[ResourceSlice]:
-    """Return the ResourceSlices of these nodes whose drivers they no longer simulate."""
+    """Return the ResourceSlices of these nodes whose drivers the nodes no longer simulate."""
     playing = frozenset(drivers)
     return [
         one

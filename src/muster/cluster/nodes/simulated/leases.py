@@ -1,7 +1,7 @@
 """Renew each simulated node's Lease in time, as a kubelet does.
 
-An embedded cluster does not need that. The node controller of a Kubernetes cluster does: it taints nodes without
-renewals.
+An embedded cluster does not need these Leases. The node controller of a Kubernetes cluster does: it taints nodes
+without renewals.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from muster.runtime.transport import TransportError
 
 # Half of a Lease's time, so that one renewal may be lost. A kubelet renews twice as often, but here are many nodes.
 RENEW_SECONDS = node_object.LEASE_SECONDS / 2
-# How many renewals run at a time. They are spread over the whole period.
+# How many renewals run concurrently. They are spread over the whole period.
 _AT_ONCE = 8
 
 log = logging.getLogger(__name__)
 
 
 class SimulatedLeases:
-    """A task that renews the Leases of simulated nodes. A `Manager` runs it, beside the nodes."""
+    """A task that renews the Leases of simulated nodes. A `Manager` runs it, next to the nodes."""
 
     def __init__(self, manager: Manager, names: Sequence[str]) -> None:
         self.name = f"simulated-leases-{names[0]}"
@@ -44,14 +44,14 @@ class SimulatedLeases:
             for number, names in enumerate(few, 1):
                 await asyncio.gather(*map(self._renew, names))
                 due = begun + number * RENEW_SECONDS / len(few)
-                if await self._stopped_within(due - self._clock.monotonic()):
+                if await self._is_stopped_within(due - self._clock.monotonic()):
                     return
 
     async def stop(self) -> None:
-        """Stop renewing: the nodes count as dead once their Leases expire."""
+        """Stop the renewals. The nodes count as dead when their Leases have expired."""
         self._stopping.set()
 
-    async def _stopped_within(self, seconds: float) -> bool:
+    async def _is_stopped_within(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._stopping.wait()

@@ -1,8 +1,8 @@
 """Run nodes of kind `simulated`: they simulate their pods' statuses by rule (`stages.py`), thousands in one process.
 
-All nodes share one informer and one queue of delayed keys; nothing runs, and time may be virtual. Nodes have no
-heartbeat, because nothing checks whether they live. A node whose object is deleted registers again, as a process node
-does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
+All nodes share one informer and one queue of delayed keys. No program runs, and time may be virtual. The nodes have no
+heartbeat, because nothing checks whether they live. If a Node object is deleted, the node registers again, as a process
+node does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
 """
 
 import asyncio
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedNodes(Reconciler):
-    """A set of equal simulated nodes. A `Manager` runs it."""
+    """A set of simulated nodes with the same properties. A `Manager` runs it."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class SimulatedNodes(Reconciler):
         self._classes: set[str] = set()  # drivers whose device class exists
         self._slices = manager.informer(RESOURCE_SLICE, optional=True)
         self._claims = manager.informer(RESOURCE_CLAIM, optional=True)
-        self._controller.watch(self._claims, _pods_of_claim, when=lambda _, new: new is not None)
+        self._controller.watch(self._claims, _list_pods_of_claim, when=lambda _, new: new is not None)
         self._controller.watch(self._pods, when=self._is_ours)
         self._controller.watch(self._nodes, when=self._is_own_node_gone)
 
     def _play_usage(self) -> Iterator[tuple[tuple[str, str], Reading]]:
-        """Yield the simulated usage of containers: all of their requests, all the time."""
+        """Yield the simulated usage of running containers. They always use all of their requests."""
         now = self._clock.now()
         for pod in self._pods.all():
             if pod.spec.node_name in self.node_names and pod.status.phase == "Running" and pod.status.start_time:
@@ -115,12 +115,12 @@ class SimulatedNodes(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Finish pending writes. The pods continue after the next start."""
+        """Finish pending writes, and stop. After the next start the nodes simulate the same pods further."""
         self._stopped = True
         await super().stop()
 
     async def _register_with_retries(self, name: str) -> None:
-        """Register a node, and retry until the server agrees: a user's webhook may refuse it for a time."""
+        """Register a node, and retry until the server accepts it, as a user's webhook may refuse it for a time."""
         while not self._stopped:
             try:
                 await self._register(name)
@@ -136,7 +136,7 @@ class SimulatedNodes(Reconciler):
             await self._publish_devices(name)
 
     async def _publish_devices(self, name: str) -> None:
-        """Publish the devices of a node."""
+        """Publish the ResourceSlices of a node, and the DeviceClasses of its drivers."""
         node = await self._client.get(NODE, name)
         for driver, count in self._devices.items():
             if driver not in self._classes:
@@ -145,7 +145,7 @@ class SimulatedNodes(Reconciler):
                 self._classes.add(driver)
             known = self._slices.get(slice_name(name, driver))
             if known is not None and all(one.uid != node.metadata.uid for one in known.metadata.owner_references):
-                with ignoring("NotFound"):  # the slice was that of an earlier node of this name
+                with ignoring("NotFound"):  # the slice belonged to an earlier node of this name
                     await self._client.delete_object(RESOURCE_SLICE, known)
                 known = None
             wanted = slice_for(node, driver, count, known)
@@ -205,7 +205,7 @@ class SimulatedNodes(Reconciler):
             return None
         if stage.next.to == "run" and not is_prepared(pod, self._claims.get):
             return None  # a change of its claims wakes the pod
-        remaining = self._seconds_left(pod, stage)
+        remaining = self._compute_seconds_left(pod, stage)
         if remaining > 0:
             return remaining
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
@@ -217,16 +217,17 @@ class SimulatedNodes(Reconciler):
             self._enter_stage(restarted, stage, self._clock.monotonic())  # the pod runs once more
         return None
 
-    def _seconds_left(self, pod: Pod, stage: Stage) -> float:
-        """Return how many seconds remain until a simulated pod leaves its stage. Enter the stage if it is new.
+    def _compute_seconds_left(self, pod: Pod, stage: Stage) -> float:
+        """Return how many seconds remain until a simulated pod leaves its stage.
 
-        After a restart of the server, the time of a run counts from the start of the containers.
+        If the stage is new, record that it begins. After a restart of the server, the time of a run counts from the
+        start of the containers.
         """
         now = self._clock.monotonic()
         entered = self._entered.get(pod.metadata.uid)
         if entered is None or entered[0] != stage.name:
             since = now
-            began = _running_since(pod)
+            began = _find_running_since(pod)
             if entered is None and stage.next.to == "end" and began is not None:
                 since -= max((self._clock.now() - began).total_seconds(), 0.0)
             entered = self._enter_stage(pod, stage, since)
@@ -257,12 +258,12 @@ class SimulatedNodes(Reconciler):
         return self._registers and new is None and old is not None and old.metadata.name in self.node_names
 
 
-def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
+def _list_pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
     yield from (f"{claim.metadata.namespace}/{one.name}" for one in claim.status.reserved_for)
 
 
-def _running_since(pod: Pod) -> datetime | None:
-    """Return when the pod's containers were last started; None if they do not run."""
+def _find_running_since(pod: Pod) -> datetime | None:
+    """Return when the pod's containers last started; None if they do not run."""
     running = [status.state.running for status in pod.status.container_statuses if status.state.running]
     return max((state.started_at for state in running if state.started_at), default=None)
 
@@ -274,7 +275,7 @@ class SimulatedConnection:
         self._play_usage = played
 
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield one line, so that a reader does not wait for more."""
+        """Yield one line, which says that there is no output."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
     def list_kept_pods(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
@@ -287,21 +288,21 @@ class SimulatedConnection:
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (the protocol's argument)
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "no command can run in it")
+        raise _make_not_running_error(pod, "no command can run in it")
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "there is nothing to attach to")
+        raise _make_not_running_error(pod, "there is nothing to attach to")
 
     def dial(self, pod: Pod) -> Dial:
         """Raise `ApiError` (400), because simulated pods run no programs."""
-        raise _nothing_runs(pod, "it has no ports")
+        raise _make_not_running_error(pod, "it has no ports")
 
     async def measure_usage(self) -> Mapping[tuple[str, str], Reading]:
-        """Return the simulated usage, by the pod's UID and the container's name."""
+        """Return the simulated usage of containers, by the pod's UID and the container's name."""
         return dict(self._play_usage())
 
 
-def _nothing_runs(pod: Pod, what: str) -> ApiError:
+def _make_not_running_error(pod: Pod, what: str) -> ApiError:
     where = f'"{pod.spec.node_name}" of pod "{pod.metadata.name}"'
     return bad_request(f"nothing runs on simulated nodes, such as {where}: {what}")

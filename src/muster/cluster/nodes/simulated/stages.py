@@ -1,14 +1,13 @@
 """The rules by which simulated pods change state, as data: a state, a delay, and the next state. Pure.
 
-A pod is in the first stage whose conditions all hold. When the stage's delay is over, its next state is written. Rules
-are plain data, in the manner of kwok's Stages (`msgspec.convert` makes them). The built-in rules simulate a pod like
-this:
+A pod is in the first stage whose conditions all hold. After the stage's delay, the node writes the stage's next state.
+Rules are plain data, like kwok's Stages (`msgspec.convert` makes them). The built-in rules simulate a pod like this:
 
-- It runs and is ready at once, or after `muster.dev/start-time`.
-- With `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
-  `muster.dev/exit-code`. Its restart policy decides whether it then ends or, after a back-off, runs once more. Without
-  the annotation it runs for ever.
-- When it is deleted it ends as by SIGTERM and is removed, at once or after `muster.dev/stop-time`.
+- It runs and is ready at once, or after the time of the annotation `muster.dev/start-time`.
+- With `muster.dev/run-time` (a Go duration, also accepted under kwok's name) it exits after that time, with the exit
+  code of `muster.dev/exit-code`. Its restart policy decides whether it is then finished, or runs once more after a
+  back-off. Without the annotation it runs for ever.
+- After its deletion it exits as if by SIGTERM and its object is removed, at once or after `muster.dev/stop-time`.
 """
 
 import zlib
@@ -36,7 +35,7 @@ from muster.api.values.durations import DurationError
 from muster.cluster.nodes.pod.conditions import make_condition
 from muster.cluster.nodes.pod.rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
-# The exit code of a program that SIGTERM ends.
+# The exit code of a program that SIGTERM kills.
 _TERMINATED_CODE = 143
 
 KWOK_RUN_TIME = "pod-complete.stage.kwok.x-k8s.io/delay"
@@ -66,9 +65,9 @@ class Delay(_Data, frozen=True, kw_only=True):
 
 
 class Next(_Data, frozen=True, kw_only=True):
-    """The effect of the end of a stage on a pod: the pod runs, ends, or is deleted.
+    """The state of a pod after a stage: the pod runs, exits, or is deleted.
 
-    exit_code: of a pod that ends, unless an annotation sets another.
+    exit_code: the exit code of a pod that exits, unless an annotation sets another.
     """
 
     to: Literal["run", "end", "delete"]
@@ -76,7 +75,7 @@ class Next(_Data, frozen=True, kw_only=True):
 
 
 class Stage(_Data, frozen=True, kw_only=True):
-    """A rule of the simulation: which pods are in the stage, how long they stay, and what happens to them then."""
+    """A rule of the simulation: which pods are in the stage, how long they stay in it, and their next state."""
 
     name: str
     match: tuple[FieldCondition, ...]
@@ -119,19 +118,23 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
 
 
 class PodWrite(msgspec.Struct, frozen=True):
-    """The next write for a pod: a status, and whether the object is deleted after it."""
+    """The next write for a pod.
+
+    status: the status to write.
+    delete: whether to delete the object after that.
+    """
 
     status: PodStatus
     delete: bool = False
 
 
 def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
-    """Return the stage that the pod is in; None if its state will not change any more."""
+    """Return the stage that the pod is in; None if its state never changes again."""
     return next((stage for stage in stages if all(_holds(pod, condition) for condition in stage.match)), None)
 
 
 def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
-    """Return for how many seconds the pod stays in the stage. `fraction`, from 0 to 1, is random.
+    """Return for how many seconds the pod stays in the stage. fraction: a random number from 0 to 1.
 
     An unreadable annotation counts as 0.
     """
@@ -142,13 +145,14 @@ def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
             seconds = _parse_duration(text)
             break
     seconds = max(seconds, 0.0) + stage.delay.jitter_seconds * fraction
-    return seconds + (_back_off_seconds(pod, seconds) if stage.next.to == "end" else 0.0)
+    return seconds + (_compute_back_off_seconds(pod, seconds) if stage.next.to == "end" else 0.0)
 
 
-def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
-    """Return how long the containers of a restarted pod would have waited before their present run.
+def _compute_back_off_seconds(pod: Pod, ran_seconds: float) -> float:
+    """Return the back-off, in seconds, before the current run of a restarted pod's containers.
 
-    The rules are those of `pod/rules.py`. ran_seconds: how long their last run took.
+    The rules follow `pod/rules.py`.
+    ran_seconds: how long the last run took.
     """
     restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
     if restarts < 2 or ran_seconds >= BACKOFF_RESET_SECONDS:
@@ -157,7 +161,7 @@ def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
 
 
 def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> PodWrite:
-    """Return the write that moves a pod on from a stage."""
+    """Return the write that moves a pod from a stage to its next state."""
     moment = now.replace(microsecond=0)
     if stage.next.to == "run":
         return PodWrite(_make_running(pod, moment, node_address))
@@ -171,7 +175,7 @@ def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> PodWrit
 
 
 def address_of(uid: str) -> str:
-    """Return the IP address of a simulated pod. It depends only on the UID, and nothing answers there."""
+    """Return a made-up IP address for a simulated pod, computed from its UID."""
     number = zlib.crc32(uid.encode())
     return f"10.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 
@@ -202,7 +206,7 @@ def _make_ended(pod: Pod, now: datetime, code: int) -> PodStatus:
         conditions=_make_conditions(pod, now, ready=False, reason="PodFailed" if phase == "Failed" else "PodCompleted"),
         container_statuses=tuple(
             msgspec.structs.replace(
-                status, ready=False, started=False, state=_make_terminated(_started_at(status, now), now, code)
+                status, ready=False, started=False, state=_make_terminated(_find_start_time(status, now), now, code)
             )
             for status in pod.status.container_statuses
         ),
@@ -210,7 +214,7 @@ def _make_ended(pod: Pod, now: datetime, code: int) -> PodStatus:
 
 
 def _make_restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
-    """Return the status of a pod whose containers have ended and run again."""
+    """Return the status of a pod whose containers have exited and run again. code: the exit code of the last run."""
     running = ContainerState(running=ContainerStateRunning(started_at=now))
     return msgspec.structs.replace(
         pod.status,
@@ -218,7 +222,7 @@ def _make_restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
             msgspec.structs.replace(
                 status,
                 state=running,
-                last_state=_make_terminated(_started_at(status, now), now, code),
+                last_state=_make_terminated(_find_start_time(status, now), now, code),
                 restart_count=status.restart_count + 1,
             )
             for status in pod.status.container_statuses
@@ -255,7 +259,7 @@ def _make_terminated(began: datetime, now: datetime, code: int) -> ContainerStat
     return ContainerState(terminated=ended)
 
 
-def _started_at(status: ContainerStatus, now: datetime) -> datetime:
+def _find_start_time(status: ContainerStatus, now: datetime) -> datetime:
     running = status.state.running
     return (running.started_at if running else None) or now
 
@@ -291,7 +295,7 @@ def _holds(pod: Pod, requirement: FieldCondition) -> bool:
 
 
 def _read_field(pod: Pod, key: str) -> str | None:
-    """Return a field by its path; None if it is not set."""
+    """Return a field of the pod by its path; None if the field is not set."""
     head, bracket, rest = key.partition("['")
     if bracket:
         entries = {"metadata.annotations": pod.metadata.annotations, "metadata.labels": pod.metadata.labels}.get(

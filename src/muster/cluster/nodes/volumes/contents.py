@@ -36,9 +36,9 @@ _BLOCK = 4096
 
 
 class VolumeError(Exception):
-    """A volume cannot be provided, or not yet; the message is for the user.
+    """A volume that cannot be provided, at least not yet. The message is for the user.
 
-    waits: whether an object that is missing may still be created.
+    waits: whether the missing object may still be created.
     """
 
     def __init__(self, message: str, *, waits: bool = False) -> None:
@@ -58,14 +58,20 @@ class EmptyDirectory(Struct, frozen=True):
 
 
 class HostPath(Struct, frozen=True):
-    """The content of a hostPath volume: a path of the machine. `type` says what must be there, or be created."""
+    """The content of a hostPath volume: a path of the machine.
+
+    type: as in the pod's spec, what must exist at the path or be created there.
+    """
 
     path: str
     type: str = ""
 
 
 class Tree(Struct, frozen=True):
-    """The content of a volume of files, by relative path. All files are replaced at once when their sources change."""
+    """The content of a volume that shows objects: its files by relative path.
+
+    All files are replaced at once when their objects change.
+    """
 
     files: Mapping[str, File] = field(default_factory=dict)
 
@@ -80,7 +86,7 @@ Content = EmptyDirectory | HostPath | Claimed | Tree
 
 
 def list_references(volume: Volume) -> Names:
-    """Return the names of the objects in the volume."""
+    """Return the names of the objects that the volume refers to."""
     sources = volume.projected.sources if volume.projected is not None else ()
     config_maps = {source.config_map.name for source in sources if source.config_map is not None}
     secrets = {source.secret.name for source in sources if source.secret is not None}
@@ -93,33 +99,33 @@ def list_references(volume: Volume) -> Names:
 
 
 def is_in_memory(volume: Volume) -> bool:
-    """Return whether the volume is kept in memory and not on disk, as by the kubelet.
+    """Return whether the volume is in memory and not on disk, as with the kubelet.
 
-    That is so if its medium is memory, or if it may show a secret.
+    It is if its medium is memory, or if it may show a secret.
     """
     is_memory_medium = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
     return is_memory_medium or volume.secret is not None or volume.projected is not None
 
 
 def read_requested_token(projection: ServiceAccountTokenProjection) -> AskedToken:
-    """Return the token that a projection requests."""
+    """Return the service account token that a projection requests."""
     seconds = projection.expiration_seconds
     return AskedToken(projection.audience, DEFAULT_TOKEN_SECONDS if seconds is None else seconds)
 
 
 def list_requested_tokens(pod: Pod) -> list[AskedToken]:
-    """Return all tokens that the pod's volumes request."""
+    """Return all service account tokens that the pod's volumes request."""
     sources = (source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources)
     tokens = (source.service_account_token for source in sources)
     return list(dict.fromkeys(read_requested_token(token) for token in tokens if token is not None))
 
 
 def make_content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
-    """Return the present content of a volume. Raises `VolumeError`.
+    """Return the desired content of a volume. Raises `VolumeError`.
 
     objects: the objects that the pod's volumes name.
-    around: the node's information about the pod.
-    limit: how many bytes the files may have together.
+    around: the facts that only the node knows about the pod.
+    limit: the maximum total size of the files in bytes.
     """
     if volume.empty_dir is not None:
         return EmptyDirectory()
@@ -130,26 +136,27 @@ def make_content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, 
     if volume.config_map is not None:
         source = volume.config_map
         return _make_tree(
-            _files_of_config_map(pod, source, source.name, objects, _mode_or_default(source.default_mode)), limit
+            _make_files_of_config_map(pod, source, source.name, objects, _fill_in_mode(source.default_mode)), limit
         )
     if volume.secret is not None:
         secret_source = volume.secret
         return _make_tree(
-            _files_of_secret(
-                pod, secret_source, secret_source.secret_name, objects, _mode_or_default(secret_source.default_mode)
+            _make_files_of_secret(
+                pod, secret_source, secret_source.secret_name, objects, _fill_in_mode(secret_source.default_mode)
             ),
             limit,
         )
     if volume.downward_api is not None:
         downward_source = volume.downward_api
         return _make_tree(
-            _files_of_fields(pod, downward_source.items, around, _mode_or_default(downward_source.default_mode)), limit
+            _make_files_of_fields(pod, downward_source.items, around, _fill_in_mode(downward_source.default_mode)),
+            limit,
         )
     if volume.projected is not None:
-        mode = _mode_or_default(volume.projected.default_mode)
+        mode = _fill_in_mode(volume.projected.default_mode)
         files: dict[str, File] = {}
         for projection in volume.projected.sources:
-            shown = _make_tree(_files_of_projection(pod, projection, objects, around, mode), limit)
+            shown = _make_tree(_make_files_of_projection(pod, projection, objects, around, mode), limit)
             limit -= size_of(shown)
             files |= shown.files
         return Tree(files)
@@ -172,7 +179,7 @@ def _find_claimed(claim: str, objects: Objects) -> Claimed:
 
 
 def size_of(content: Content) -> int:
-    """Return how many bytes the content takes in whole blocks, without files that the pod itself writes."""
+    """Return the size of the content in bytes, in whole blocks, without files that the pod itself writes."""
     files = content.files.values() if isinstance(content, Tree) else ()
     return _BLOCK + sum(max(len(file.data), _BLOCK) for file in files)
 
@@ -188,10 +195,10 @@ def _make_tree(files: Mapping[str, File], limit: int) -> Tree:
 
 
 def relocate_variables(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a container in which paths of its volumes are replaced by the real paths.
+    """Return a container's variables, with the paths of its volumes replaced by their real paths on this machine.
 
-    It is for a container whose volumes cannot be mounted.
-    places: the real path of each volume (or its subPath) on this machine, by mount path.
+    This serves a container whose volumes cannot be mounted.
+    places: the real path of each volume (or its subPath), by mount path.
     """
     deepest_first = sorted(places, key=len, reverse=True)
 
@@ -204,15 +211,15 @@ def relocate_variables(variables: Mapping[str, str], places: Mapping[str, str]) 
     return {name: relocate(text) for name, text in variables.items()}
 
 
-def _files_of_projection(
+def _make_files_of_projection(
     pod: Pod, projection: VolumeProjection, objects: Objects, around: NodeFacts, mode: int
 ) -> dict[str, File]:
     if projection.config_map is not None:
-        return _files_of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
+        return _make_files_of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
     if projection.secret is not None:
-        return _files_of_secret(pod, projection.secret, projection.secret.name, objects, mode)
+        return _make_files_of_secret(pod, projection.secret, projection.secret.name, objects, mode)
     if projection.downward_api is not None:
-        return _files_of_fields(pod, projection.downward_api.items, around, mode)
+        return _make_files_of_fields(pod, projection.downward_api.items, around, mode)
     if projection.service_account_token is not None:
         token = projection.service_account_token
         return {_check_path(token.path): File(objects.tokens[read_requested_token(token)].encode(), mode)}
@@ -221,7 +228,7 @@ def _files_of_projection(
     )
 
 
-def _files_of_config_map(
+def _make_files_of_config_map(
     pod: Pod, source: ConfigMapVolumeSource | ConfigMapProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
     config_map: ConfigMap | None = objects.config_maps.get(name)
@@ -232,7 +239,7 @@ def _files_of_config_map(
     return _select_files(data, source.items, mode, where, optional=bool(source.optional))
 
 
-def _files_of_secret(
+def _make_files_of_secret(
     pod: Pod, source: SecretVolumeSource | SecretProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
     secret: Secret | None = objects.secrets.get(name)
@@ -242,7 +249,9 @@ def _files_of_secret(
     return _select_files(secret.data if secret else {}, source.items, mode, where, optional=bool(source.optional))
 
 
-def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int) -> dict[str, File]:
+def _make_files_of_fields(
+    pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int
+) -> dict[str, File]:
     containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
     files = {}
     fields: dict[str, bytes] = {}  # annotations are long, and many items can refer to them
@@ -266,9 +275,11 @@ def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: N
 def _select_files(
     data: Mapping[str, bytes], items: Iterable[KeyToPath], mode: int, where: str, *, optional: bool
 ) -> dict[str, File]:
-    """Return the files for all keys under their own names, or only for the keys of `items` at the items' paths.
+    """Return the files of a volume: one for each key, or one for each of `items` if there are any.
 
-    Raises `VolumeError` for a key that is missing and not optional.
+    A file is at the item's path, or else has the key's name.
+    where: the name of the object, for errors.
+    Raises `VolumeError` for a missing key unless `optional`.
     """
     wanted = tuple(items)
     if not wanted:
@@ -283,7 +294,7 @@ def _select_files(
 
 
 def _check_path(path: str) -> str:
-    """Return the normal form of a path that stays below the volume. Raises `VolumeError` if it leads out."""
+    """Return the normal form of a relative path. Raises `VolumeError` if the path leaves the volume."""
     normal = posixpath.normpath(path)
     if not path or posixpath.isabs(path) or normal in (".", "..") or normal.startswith("../") or "\0" in path:
         raise VolumeError(f"path {path!r}: must be relative and stay within the volume")
@@ -292,5 +303,5 @@ def _check_path(path: str) -> str:
     return normal
 
 
-def _mode_or_default(mode: int | None) -> int:
+def _fill_in_mode(mode: int | None) -> int:
     return _DEFAULT_MODE if mode is None else mode & 0o7777

@@ -1,8 +1,8 @@
 """Write the contents of volumes to disk.
 
-Files from objects are written like the kubelet's: into a new directory, to which a link `..data` is then moved
-atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the
-new, never a mixture, and a crash at any time leaves one of the two.
+Files from objects are written as by the kubelet: into a new directory, to which the link `..data` is then moved
+atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the new
+state, never a mixture, and a crash at any time leaves one of the two.
 
 Everything is below a directory that only this user can write (0700), so no other user can put links there. Links that a
 pod makes in its own volumes are not followed (`resolve_within`).
@@ -25,7 +25,10 @@ _DIRECTORY_MODE = 0o755
 
 
 def make_empty(directory: Path, *, group: int | None = None) -> None:
-    """Make an empty directory that everybody may use, unless it exists and containers of the pod may use it already."""
+    """Make an empty directory with access for everybody. Leave an existing one, which the pod may use already.
+
+    group: the group that owns the directory; None for the default.
+    """
     if not directory.exists():
         directory.mkdir(parents=True)
         directory.chmod(0o777)
@@ -35,9 +38,10 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory contain exactly these files; return False if it did before.
+    """Make the directory contain exactly these files; return False if it already did.
 
-    If it raises OSError, the directory still contains the old files.
+    If this function raises OSError, the directory still contains the old files.
+    group: the group that may read the files; None for none.
     """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(_DIRECTORY_MODE)
@@ -45,7 +49,7 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
     if current.is_symlink() and _has_exactly(current, files, group):
         return False
     old = _list_versions(directory)
-    new = directory / _fresh_name(old)
+    new = directory / _choose_fresh_name(old)
     try:
         for path, file in files.items():
             _write_file(new / path, file, group)
@@ -96,10 +100,11 @@ _CHECKS = {
 
 
 def resolve_within(root: Path, path: str, *, create: bool) -> str:
-    """Return a path below a volume with its links resolved, relative to the volume; "" for the volume itself.
+    """Return the real path of a path below a volume, relative to the volume; "" for the volume itself.
 
-    create: whether to make a missing directory. Raises `VolumeError` if the path leads out of the volume, or is missing
-    and not to be made. The shim follows no link, so links that change later do no harm.
+    The shim follows no link, so links that change later do no harm.
+    create: whether to make a missing directory.
+    Raises `VolumeError` if the path leaves the volume, or is missing and must not be made.
     """
     if ".." in path.split("/") or os.path.isabs(path):  # noqa: PTH117 - text, not a path of ours
         raise VolumeError(f"subPath {path!r}: must be relative, without '..'")
@@ -148,11 +153,11 @@ def _write_file(path: Path, file: File, group: int | None) -> None:
         path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)
-    path.chmod(_mode_of(file, group))
+    path.chmod(_compute_mode(file, group))
 
 
 def _make_directories(path: Path) -> None:
-    """Make the missing directories of a path, readable for everybody whatever the umask of this process is."""
+    """Make the missing directories of a path, readable for everybody whatever this process's umask is."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -162,23 +167,26 @@ def _make_directories(path: Path) -> None:
         directory.chmod(_DIRECTORY_MODE)
 
 
-def _mode_of(file: File, group: int | None) -> int:
+def _compute_mode(file: File, group: int | None) -> int:
     """Return the mode of a file. The group that owns the pod's volumes, if there is one, can read every file."""
     return file.mode | (0o440 if group is not None else 0)
 
 
 def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
-    """Return whether a version's directory has exactly these files."""
+    """Return whether a directory contains exactly these files, with their contents and modes."""
     present = _list_files(directory)
     return present == files.keys() and all(
         (directory / name).read_bytes() == file.data
-        and stat.S_IMODE((directory / name).stat().st_mode) == _mode_of(file, group)
+        and stat.S_IMODE((directory / name).stat().st_mode) == _compute_mode(file, group)
         for name, file in files.items()
     )
 
 
 def _list_files(root: Path) -> set[str]:
-    """Return the paths of everything but directories, without recursion: a path of a volume may have 2,000 names."""
+    """Return the relative paths of all files and links below a directory.
+
+    The search is not recursive, because a path of a volume may have 2,000 names.
+    """
     files, pending = set(), [""]
     while pending:
         prefix = pending.pop()
@@ -193,16 +201,16 @@ def _list_files(root: Path) -> set[str]:
 
 
 def _list_versions(directory: Path) -> list[str]:
-    """Return the directories in which a version of the files is, or was being written."""
+    """Return the names of the directories that contain a complete or partly written version of the files."""
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 
-def _fresh_name(existing: list[str]) -> str:
+def _choose_fresh_name(existing: list[str]) -> str:
     return next(name for number in itertools.count(1) if (name := f"..{number}") not in existing)
 
 
 def _link_names(directory: Path, names: set[str]) -> None:
-    """Make a link through `..data` for every name, and remove links of names that are gone."""
+    """Make a link through `..data` for every name, and remove links of other names."""
     for path in directory.iterdir():
         if not path.name.startswith("..") and path.name not in names:
             path.unlink()

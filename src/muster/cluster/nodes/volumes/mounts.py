@@ -27,11 +27,15 @@ MIRROR_LIMIT = 4096
 
 
 class MountError(Exception):
-    """Mounts cannot be made; the message is for the user."""
+    """A set of mounts that cannot be made. The message is for the user."""
 
 
 class Mount(Struct, frozen=True):
-    """A file or directory that a container sees at a path."""
+    """A file or directory that a container sees at a path.
+
+    source: its path on the machine.
+    within: the path inside the source to mount; "" for the source itself.
+    """
 
     path: str  # in the container, as the user wrote it; `..` cannot leave the root
     source: str  # on this machine
@@ -41,7 +45,7 @@ class Mount(Struct, frozen=True):
 
 
 class Tree(Protocol):
-    """The questions about a machine's file system that planning mounts asks."""
+    """The access to a file system that the planning of mounts needs."""
 
     def real(self, path: str) -> str:
         """Return the path with all links resolved. The part of the path that does not exist is kept."""
@@ -76,6 +80,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
     """Return the operations that make these mounts, in order.
 
     staging: an existing directory where a new root may be assembled.
+    tree: the file system; None for this machine's.
     Raises `MountError`.
     """
     tree = tree or Machine()
@@ -100,7 +105,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
 
 
 def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None = None) -> list[str]:
-    """Return the operations as arguments of bubblewrap, which makes the mirrors' entries one by one."""
+    """Return the operations as arguments of bubblewrap, which binds each entry of a mirrored directory separately."""
     tree = tree or Machine()
     base = next((target for kind, target, *_ in operations if kind == "root"), "")
     arguments = [] if base else ["--dev-bind", "/", "/"]
@@ -110,7 +115,7 @@ def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None
             if target != "/":
                 arguments += ["--tmpfs", target]
             for name in tree.entries(rest[0]) or ():
-                arguments += _entry_arguments(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
+                arguments += _make_entry_arguments(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
         elif kind == "directory":
             arguments += ["--dir", target]
         elif kind == "bind":
@@ -120,7 +125,7 @@ def list_bubblewrap_arguments(operations: Sequence[Operation], tree: Tree | None
     return arguments
 
 
-def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
+def _make_entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
     real = tree.real(source)
     if real != source:  # the directory itself is a real path, so the entry is a link
         return ["--symlink", real, target]
@@ -128,7 +133,7 @@ def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
 
 
 def place(path: str, tree: Tree | None = None) -> str:
-    """Return where a mount with this path is made: below the root, and through no link. Raises `MountError`."""
+    """Return the real path at which to make a mount with this path, without links. Raises `MountError` for the root."""
     target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
         raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")
@@ -136,7 +141,7 @@ def place(path: str, tree: Tree | None = None) -> str:
 
 
 def _is_covered(points: frozenset[str], target: str) -> bool:
-    """Return whether the target lies within another mount. A pod may have ten thousand mounts."""
+    """Return whether the target lies within another mount. points: the paths of all mounts, up to ten thousand."""
     end = target.rfind("/")
     while end > 0:
         if target[:end] in points:
@@ -146,7 +151,7 @@ def _is_covered(points: frozenset[str], target: str) -> bool:
 
 
 def _find_anchor(target: str, tree: Tree) -> str:
-    """Return the nearest existing parent of a missing path."""
+    """Return the nearest existing parent directory of a missing path."""
     while not tree.exists(target):
         target = posixpath.dirname(target)
     return target

@@ -1,4 +1,4 @@
-"""Write a pod's volumes to disk, and return where its containers see them."""
+"""Write a pod's volumes to disk, and plan their mounts in its containers."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from muster.cluster.nodes.volumes.contents import (
 )
 from muster.cluster.nodes.volumes.mounts import Mount
 
-# The maximum number of bytes to write in the event loop: starting a thread takes as long.
+# The maximum number of bytes to write in the event loop. A thread takes as long to start.
 _AT_ONCE = 256 * 1024
 # The kernel's limit of a path.
 _LONGEST_PATH = 4096
@@ -34,7 +34,7 @@ _LONGEST_PATH = 4096
 class PodVolumes:
     """The volumes of one pod on the node's disk.
 
-    group: the group that owns them, if the pod has an fsGroup and this process may change owners.
+    group: the group that owns them, if the pod has an fsGroup and this process may change owners; otherwise None.
     """
 
     def __init__(self, storage: PodStorage, group: int | None) -> None:
@@ -46,15 +46,15 @@ class PodVolumes:
 
     @staticmethod
     def references(pod: Pod) -> Names:
-        """Return the names of the objects in the pod's volumes."""
+        """Return the names of the objects that the pod's volumes refer to."""
         return Names.of(map(list_references, pod.spec.volumes))
 
     def is_complete(self, pod: Pod) -> bool:
-        """Return whether all volumes of the pod are in place."""
+        """Return whether all volumes of the pod are written."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
     def sources(self) -> dict[str, Path]:
-        """Return the directories of those volumes that are in place, by volume."""
+        """Return the directories of those volumes that are written, by volume."""
         return dict(self._sources)
 
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
@@ -64,7 +64,7 @@ class PodVolumes:
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is not None and volume.name in self._sources:
                 continue  # a claim's volume stays for the pod's life, even after the claim is deleted
-            with _naming_volume(volume):
+            with _name_volume_in_errors(volume):
                 volume_content = make_content(pod, volume, objects, around, bytes_left)
                 bytes_left -= size_of(volume_content)
             contents.append((volume, volume_content))
@@ -82,7 +82,7 @@ class PodVolumes:
 
     def _write_volumes(self, volumes: Sequence[tuple[Volume, Content]]) -> None:
         for volume, volume_content in volumes:
-            with _naming_volume(volume):
+            with _name_volume_in_errors(volume):
                 if isinstance(volume_content, HostPath):
                     self._sources[volume.name] = files.prepare_host_path(volume_content)
                     continue
@@ -127,15 +127,15 @@ class PodVolumes:
 
 
 @contextmanager
-def _naming_volume(volume: Volume) -> Iterator[None]:
-    """Add the volume's name to errors raised in the `with` block."""
+def _name_volume_in_errors(volume: Volume) -> Iterator[None]:
+    """Raise errors of the `with` block as a `VolumeError` that contains the volume's name."""
     try:
         yield
     except VolumeError as error:
-        raise VolumeError(_setup_message(volume.name, str(error)), waits=error.waits) from None
+        raise VolumeError(_make_setup_message(volume.name, str(error)), waits=error.waits) from None
     except OSError as error:
-        raise VolumeError(_setup_message(volume.name, describe_os_error(error))) from error
+        raise VolumeError(_make_setup_message(volume.name, describe_os_error(error))) from error
 
 
-def _setup_message(volume: str, why: str) -> str:
+def _make_setup_message(volume: str, why: str) -> str:
     return f'MountVolume.SetUp failed for volume "{volume}" : {why}'

@@ -11,7 +11,7 @@ from muster.api.values.quantity import format_canonical, parse_whole_units
 
 _BLOCK = 512
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# The kernel's limit of a path. It also bounds the work for deep trees.
+# The kernel's limit for the length of a path. It also bounds the work for deep trees.
 _LONGEST_PATH = 4096
 
 
@@ -26,9 +26,9 @@ def size_limits(pod: Pod) -> dict[str, int]:
 
 
 def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
-    """Return the emptyDir volumes in memory whose files count as memory of a container, by container.
+    """Return, by container, the emptyDir volumes in memory whose files count as the container's memory.
 
-    The files of a volume that several containers mount count for the first of them.
+    The files of a volume that several containers mount count for the first of these containers.
     """
     unassigned = {
         one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"
@@ -43,16 +43,17 @@ def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
 
 
 def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str:
-    """Return the first volume that exceeds its limit; "" if none does.
+    """Return the name of the first volume that exceeds its limit; "" if none does.
 
-    sources: the directories of the existing volumes.
+    limits: the size limits in bytes, by volume.
+    sources: the directories of the existing volumes, by volume.
     """
     volumes = (name for name in limits if name in sources)
     return next((name for name in volumes if measure(sources[name]) > limits[name]), "")
 
 
 def measure(directory: Path) -> int:
-    """Return how many bytes of its disk a directory takes, without parts that this process may not read.
+    """Return the disk usage of a directory in bytes, without parts that this process may not read.
 
     As with `du -x`, a file with several links counts once, and other file systems mounted there do not count.
     """
@@ -67,7 +68,7 @@ def measure(directory: Path) -> int:
         ):
             disk = os.fstat(descriptor).st_dev if disk is None else disk
             for entry in entries:
-                with contextlib.suppress(OSError):  # it is gone meanwhile
+                with contextlib.suppress(OSError):  # the file was removed meanwhile
                     status = entry.stat(follow_symlinks=False)
                     if status.st_dev != disk or status.st_ino in linked:
                         continue
@@ -81,7 +82,7 @@ def measure(directory: Path) -> int:
 
 @contextlib.contextmanager
 def _open_below(root: Path, path: str) -> Iterator[int]:
-    """Open a directory below a root. Raises OSError, also for a link on the way: a pod may just have put it there."""
+    """Open a directory below a root, following no link, as the pod may have just made one. Raises OSError."""
     descriptor = os.open(root, _DIRECTORY)
     try:
         for name in path.split("/")[:-1]:
@@ -94,7 +95,7 @@ def _open_below(root: Path, path: str) -> Iterator[int]:
 
 
 def describe_overfull(pod: Pod, name: str) -> str:
-    """Return why the pod is evicted, in the kubelet's words."""
+    """Return the message about a pod that is evicted because of this volume, in the kubelet's words."""
     volume = next(one for one in pod.spec.volumes if one.name == name)
     assert volume.empty_dir is not None, "only such volumes have a limit"
     return (

@@ -1,4 +1,4 @@
-"""Decide whether the files of a store may be opened for writing. Files that lack acknowledged writes are refused."""
+"""Decide whether the files of a store may be opened for writing. Refuse files that lack acknowledged writes."""
 
 import sqlite3
 from pathlib import Path
@@ -14,11 +14,10 @@ LOG = f"{FILE}-wal"
 
 
 def admit(directory: Path, is_used: bool, suffix: str = SEEN) -> Contents | None:
-    """Return the contents of a database of this version; None if a database may be created or upgraded.
+    """Return the contents of a current database; None if a database may be created or upgraded. Raises `Damage`.
 
-    Raises `Damage`.
-
-    is_used: whether the directory is known to have held objects. suffix: see `open_for_reading`.
+    is_used: whether the directory is known to have contained objects.
+    suffix: see `open_for_reading`.
     """
     path, mark = directory / FILE, read_mark(directory)
     version = 0
@@ -52,7 +51,7 @@ def _newest_revision(connection: sqlite3.Connection) -> int:
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """Return the mark in a store's directory; None if there is none. Raises `Damage` if it cannot be read."""
+    """Return the mark in a store's directory; None if there is no mark. Raises `Damage` if the mark cannot be read."""
     path = directory / marks.FILE
     content = path.read_bytes() if path.exists() else b""
     if not content:
@@ -64,7 +63,7 @@ def read_mark(directory: Path) -> Mark | None:
 
 
 def make_refusal(directory: Path, damage: Damage) -> DataDirectoryError:
-    """Return the error that says why a store is not opened, and what to do."""
+    """Return the error that says why a store is refused, and what to do."""
     return DataDirectoryError(
         f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "
         f"damaged files aside: muster up --salvage; or go back to a backup: muster restore --force FILE"

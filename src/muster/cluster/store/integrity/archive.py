@@ -1,7 +1,7 @@
 """Make new databases from the objects of other databases: backups, and restored or salvaged stores.
 
-A restored store has no history, and its next revision is beyond any that a client may have seen. So watches list again,
-and no revision has two meanings.
+A restored store has no history of changes, and its next revision is beyond any revision that a client may have seen. So
+watches must list again, and no revision has two meanings.
 """
 
 import os
@@ -24,14 +24,19 @@ from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.journal import JournalRecord
 from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
 
-# How far beyond known revisions a restored store begins, because an old backup lacks all later revisions. Nine hours at
+# How far beyond known revisions a restored store starts, because an old backup lacks all later revisions. Nine hours at
 # 30,000 writes/s use this many, and known clusters would take decades.
 BEYOND = 1_000_000_000
 NOTHING: Mapping[str, bytes] = {}
 
 
 class Backup(Struct, frozen=True):
-    """The contents of a backup: the objects at a revision, and files of the home by their name."""
+    """The contents of a backup.
+
+    records: the objects.
+    revision: the revision of the store when they were read.
+    files: files of the cluster's home, by name.
+    """
 
     records: Sequence[JournalRecord]
     revision: int
@@ -39,7 +44,7 @@ class Backup(Struct, frozen=True):
 
 
 def write(path: Path, backup: Backup) -> Mark:
-    """Write a backup to a new file, and return its mark once the file is on disk and checked.
+    """Write a backup to a new file; return the file's mark after the file is synced to disk and checked.
 
     Raises `FileExistsError`, `OSError`, `Damage`.
     """
@@ -77,7 +82,7 @@ def _fill_database(connection: sqlite3.Connection, backup: Backup, where: str) -
 
 
 def load(path: Path) -> Backup:
-    """Return the checked contents of a backup. Raises `DataDirectoryError`, `OSError`."""
+    """Return the contents of a backup after checking them. Raises `DataDirectoryError`, `OSError`."""
     with path.open("rb"):  # raises the reason if it cannot be read
         pass
     try:
@@ -102,9 +107,9 @@ def _digest(name: str, content: bytes) -> int:
 
 
 def install(directory: Path, backup: Backup, aside: Path) -> None:
-    """Replace the files of a store by the objects of a backup; existing files are moved to `aside`. Raises `OSError`.
+    """Replace the files of a store by the objects of a backup, and move the old files to `aside`. Raises `OSError`.
 
-    The caller holds the directory's lock.
+    The caller must hold the directory's lock.
     """
     new = directory / f"{FILE}-new"
     new.unlink(missing_ok=True)  # left over from a killed process

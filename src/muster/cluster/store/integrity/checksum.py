@@ -1,7 +1,7 @@
 """Compute the checksums of rows. Pure.
 
-CRC-32 finds every flipped bit of a row, and every burst of up to 32. A stronger checksum would make a write several
-times slower.
+CRC-32 detects every flipped bit of a row, and every burst of up to 32 bits. A stronger checksum would make a write
+several times slower.
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ def of_row(
 ) -> int:
     """Return the checksum of a row of the log.
 
-    Values of other types, which only a damaged row has, give another checksum or a `TypeError`.
+    A damaged row may have values of other types, which lead to another checksum or a `TypeError`.
     """
     return crc32(body, crc32(f"{revision} {previous} {deleted:d} {resource}\0{namespace}\0{name}\0".encode()))
 
 
 def of_records(records: Sequence[JournalRecord]) -> list[int]:
-    """Return the checksums of the rows of records, in order."""
+    """Return the checksums of the rows for these records, in order."""
     return [of_row(revision, *key, deleted, previous, body) for revision, key, deleted, previous, body in records]
 
 
 def of_meta(compacted: int, removed: int) -> int:
-    """Return the checksum of the `meta` values."""
+    """Return the checksum of the values in the table `meta`."""
     return crc32(f"{compacted} {removed}".encode())

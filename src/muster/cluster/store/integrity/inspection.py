@@ -1,7 +1,8 @@
 """Read a database without changing it, and check everything in it.
 
-When the last connection closes, SQLite copies the log into the database and removes the log, even if the database is
-then refused. So an unchecked database is opened read-only, and without locks: the caller holds the directory's lock.
+When the last connection closes, SQLite copies the write-ahead log into the database and removes the log, even if the
+database is then refused. So an unchecked database is opened read-only and without locks, while the caller holds the
+directory's lock.
 """
 
 import os
@@ -20,13 +21,13 @@ from muster.cluster.store.journal import History, JournalRecord
 from muster.cluster.store.schema import COLUMNS, TABLES
 from muster.cluster.store.values import Key
 
-# The ends of the names of links: for a reader that holds the directory's lock, and for one beside its server.
+# The suffixes of links: for a reader that holds the directory's lock, and for a reader next to a running server.
 SEEN, SEEN_BESIDE = "-seen", "-seen-beside"
 _WITH_LOG = b"\2\2"  # in the header: readers and writers must support the log
 
 
 class Damage(Exception):  # noqa: N818 - the word of the field
-    """Raised if the files on disk differ from what was written; the text says how."""
+    """A difference between the files on disk and what was written. The message says what differs."""
 
 
 class Contents(Struct, frozen=True):
@@ -64,7 +65,7 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
 def open_for_reading(path: Path, suffix: str = SEEN) -> Iterator[sqlite3.Connection]:
     """Open a connection that changes nothing. SQLite's errors within the context become `Damage`.
 
-    suffix: ends the names of the links by which the files are opened. Each kind of reader has its own.
+    suffix: the end of the names of the links by which the files are opened. Each kind of reader has its own.
     """
     with _linked_uri(path, suffix) as uri:
         try:
@@ -85,7 +86,8 @@ def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
     """Yield the URI by which SQLite opens the database read-only, without changing the files on disk.
 
     SQLite deletes a write-ahead log that it finds empty. So the URI names hard links to the database and its log, which
-    are removed afterwards. suffix: of the links' names.
+    are removed afterwards.
+    suffix: the end of the links' names.
     """
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():
@@ -94,7 +96,7 @@ def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
     others = [(file, file.with_name(file.name.replace(path.name, f"{path.name}{suffix}"))) for file in (path, log)]
     try:
         if suffix == SEEN:  # this reader holds the lock of the directory
-            for left in path.parent.glob(f"{path.name}{SEEN}*"):  # by a killed process
+            for left in path.parent.glob(f"{path.name}{SEEN}*"):  # files that a killed process left
                 left.unlink(missing_ok=True)
         for file, other in others:
             other.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Keep the mark, in a file beside the database: the revision up to which writes were acknowledged.
+"""Keep the mark, in a file next to the database: the revision up to which writes were acknowledged.
 
-The file is overwritten in place once a batch is on disk and before the batch is acknowledged, without waiting for the
-disk. After a kill of the process the file has the newest mark; after a power loss, perhaps an older one. So the mark is
-never ahead of the database, and everything up to the mark must be in the database. It is synced before rows are
-removed.
+The file is overwritten in place after a batch is on disk and before the batch is acknowledged, without waiting for the
+disk. After a kill of the process the file has the newest mark; after a power loss, perhaps an older mark. So the mark
+is never ahead of the database, and everything up to the mark must be in the database. The mark is synced before rows
+are removed.
 """
 
 import os
@@ -32,7 +32,7 @@ class Mark(Struct, frozen=True):
     objects: int = 0
 
     def after(self, records: Sequence[JournalRecord], checksums: Sequence[int]) -> "Mark":
-        """Return the mark after these records."""
+        """Return the mark after these records were written. checksums: the checksums of their rows."""
         created = sum([record.previous is None for record in records])
         deleted = sum([record.deleted for record in records])
         total = (self.total + sum(checksums)) % WRAP
@@ -45,7 +45,7 @@ class Mark(Struct, frozen=True):
 
 
 def decode(content: bytes) -> Mark | None:
-    """Return the mark in the content of a file; None if it is damaged."""
+    """Return the mark from the content of its file; None if the content is damaged."""
     text, checksum = content[: _BYTES - 9], content[_BYTES - 9 :]
     if len(content) != _BYTES or checksum != b"%08x\n" % crc32(text):
         return None

@@ -1,4 +1,4 @@
-"""Read the rows in the pages of a database and of its log without SQLite, even rows that SQLite would not find.
+"""Read rows from the pages of a database and its log without SQLite, even rows that SQLite would not find.
 
 Pages and rows follow SQLite's file format. Invalid data are skipped, and the caller checks the rows.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-PAGE = 8192  # the page size of all our databases
+PAGE = 8192  # the page size of all of Muster's databases
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _INDEX_LEAF = 0x0A
 _MAP_ENTRIES = PAGE // 5  # entries of one page that maps the pages after it
@@ -19,24 +19,28 @@ Row = tuple[Value, ...]
 
 
 class Pages(Struct, frozen=True):
-    """The newest image of each database page by its number, and older images of the same pages."""
+    """The pages of a database.
+
+    current: the newest image of each page, by its number.
+    older: replaced images of pages.
+    """
 
     current: dict[int, bytes]
     older: list[bytes]
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of tables in the pages that are in use."""
+        """Yield the rows of tables with row IDs, from the pages that are in use."""
         for number, page in self.current.items():
             if not self._is_free(number):
                 yield from self._list_rows(page)
 
     def older_rows(self) -> Iterator[Row]:
-        """Yield the rows of tables in older images of the pages, which later writes have replaced."""
+        """Yield the rows from older images of the pages, which later writes have replaced."""
         for page in self.older:
             yield from self._list_rows(page)
 
     def entries(self) -> Iterator[Row]:
-        """Yield the rows of tables without row ids, in the pages that are in use."""
+        """Yield the rows of tables without row IDs, from the pages that are in use."""
         for number, page in self.current.items():
             if not self._is_free(number) and page[0] == _INDEX_LEAF:
                 for at in _find_cells(page):
@@ -75,7 +79,7 @@ class Pages(Struct, frozen=True):
 
 
 def pages_of(database: bytes, log: bytes) -> Pages:
-    """Return all pages of a SQLite database, as of the last transaction in its write-ahead log, even an incomplete one.
+    """Return all pages of a SQLite database, with its write-ahead log applied, even an incomplete last transaction.
 
     database, log: the contents of the two files.
     """
@@ -96,7 +100,7 @@ def pages_of(database: bytes, log: bytes) -> Pages:
 def _list_frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
     """Yield the frames since the last reset of the log.
 
-    A frame is a page number, whether a transaction ends with it, and the page.
+    A frame has a page number, whether it is the last of a transaction, and the page's content.
     """
     size = _FRAME_HEADER + PAGE
     starts = range(_LOG_HEADER, len(log) - size + 1, size)
@@ -120,7 +124,7 @@ def _find_cells(page: bytes) -> list[int]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of variable length, and where it ends."""
+    """Return the number of variable length at an offset, and the offset after it."""
     value = 0
     for more in range(8):
         byte = data[at + more] if at + more < len(data) else 0
@@ -131,7 +135,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_record(payload: bytes) -> Iterator[Row]:
-    """Yield the row in a payload, if there is one."""
+    """Yield the row that a payload encodes, if it is valid."""
     end, at = _read_varint(payload, 0)
     kinds: list[int] = []
     values: list[Value] = []

@@ -1,8 +1,8 @@
 """Decide which rows of a damaged store are intact, and which objects can be saved. Pure.
 
-A row whose checksum matches is what was written. The newest such row of each object counts, unless it records a
-deletion. A compaction leaves the rows that it removed in unused pages, and in overwritten images. From these, only rows
-that no compaction can have removed are used.
+A row whose checksum matches is undamaged. The newest such row of each object counts, unless it records a deletion. A
+compaction leaves the rows that it removed in unused pages, and in overwritten images. From these, only rows that no
+compaction can have removed are used.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,11 +23,11 @@ class Findings(Struct, frozen=True):
     """The contents that are left of a damaged store.
 
     living: the newest intact row of each existing object.
-    doubtful: the objects that have a newer but damaged row: they are lost, or older than they were.
-    missing: how many more objects there were, by the mark; None without a mark.
+    doubtful: the objects that have a newer but damaged row, so they are lost or outdated.
+    missing: how many more objects the store had, by the mark; None without a mark.
     is_unchecked: whether there are rows from a release without checksums.
     is_complete: whether all acknowledged writes were found.
-    newest: a revision such that clients were given no later one, as far as the files tell.
+    newest: a revision that is at least as new as any that clients received, as far as the files show.
     """
 
     living: list[JournalRecord]
@@ -39,9 +39,9 @@ class Findings(Struct, frozen=True):
 
 
 def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes], bool]) -> Findings:
-    """Return what is left of a damaged store, from every row in its pages.
+    """Return the contents that are left of a damaged store, from every row in its pages.
 
-    Objects whose body cannot be decoded count as doubtful, too.
+    is_readable: returns whether a body can be decoded. Objects whose body cannot be decoded are doubtful, too.
     """
     meta = {row[0]: row[1] for row in pages.entries() if len(row) == 2}
     compacted, removed = meta.get("compacted"), meta.get("removed")
@@ -75,7 +75,7 @@ def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes],
 
 
 def _sort_row(row: Row, whole: dict[int, tuple[JournalRecord, int]], broken: dict[Key, int]) -> None:
-    """Add a row to the intact rows or to the broken ones; skip rows that are not from a store."""
+    """Add a row to `whole` if it is intact, or else to `broken`; skip rows that no store has written."""
     if len(row) != _COLUMNS:
         return
     revision, resource, namespace, name, deleted, previous, digest, body = row
@@ -101,6 +101,9 @@ def _has_right_total(whole: dict[int, tuple[JournalRecord, int]], removed: int, 
 
 
 def list_living(records: Iterable[JournalRecord]) -> list[JournalRecord]:
-    """Return the last state of each existing object."""
+    """Return the last state of each object that still exists, sorted by key.
+
+    records: in the order of their revisions.
+    """
     newest = {record.key: record for record in records}
     return sorted(record for record in newest.values() if not record.deleted)

@@ -80,16 +80,16 @@ def _cluster_queue(cohort: str) -> Rules:
     }
 
 
-def _of_both_versions(kind: Kind[Any], rules: Rules) -> Mapping[tuple[str, str], Rules]:
+def _apply_to_both_versions(kind: Kind[Any], rules: Rules) -> Mapping[tuple[str, str], Rules]:
     return {(kind.resource, version): rules for version in (OLD_VERSION, VERSION)}
 
 
 # By `Kind.resource` and version.
 KUEUE: Final[Mapping[tuple[str, str], Rules]] = {
-    **_of_both_versions(kueue.ADMISSION_CHECK, {".spec.controllerName": [_UNCHANGED]}),
-    **_of_both_versions(kueue.COHORT, _GROUPS),
-    **_of_both_versions(kueue.LOCAL_QUEUE, {".spec.clusterQueue": [_UNCHANGED]}),
-    **_of_both_versions(kueue.RESOURCE_FLAVOR, _FLAVOR),
+    **_apply_to_both_versions(kueue.ADMISSION_CHECK, {".spec.controllerName": [_UNCHANGED]}),
+    **_apply_to_both_versions(kueue.COHORT, _GROUPS),
+    **_apply_to_both_versions(kueue.LOCAL_QUEUE, {".spec.clusterQueue": [_UNCHANGED]}),
+    **_apply_to_both_versions(kueue.RESOURCE_FLAVOR, _FLAVOR),
     (kueue.CLUSTER_QUEUE.resource, OLD_VERSION): _cluster_queue("cohort"),
     (kueue.CLUSTER_QUEUE.resource, VERSION): _cluster_queue("cohortName"),
     (kueue.MULTI_KUEUE_CLUSTER.resource, VERSION): {

@@ -13,7 +13,7 @@ _WHILE_HELD = "while workload quota reserved"
 
 
 def _is_true(condition: str, of: str) -> str:
-    """Return a CEL expression: whether a condition of a Workload is True. of: the expression for the Workload."""
+    """Return the CEL expression for whether a condition of a Workload is True. of: the expression for the Workload."""
     conditions = f"{of}.status.conditions"
     is_true = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
     return f"has({of}.status) && has({conditions}) && {is_true}"
@@ -23,16 +23,16 @@ _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "s
 
 
 def _make_both_set(field: str) -> str:
-    """Return a CEL expression: whether a field of the spec is set both before and after an update."""
+    """Return the CEL expression for whether a field of the spec is set both before and after an update."""
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
 def _make_immutable_rule(field: str, condition: str) -> str:
-    """Return a CEL expression: a field of the spec is unchanged, unless no quota is held or `condition` is false."""
+    """Return the CEL expression for: a field of the spec is unchanged, or no quota is held, or `condition` is false."""
     return f"!({_HELD} && {condition}) || oldSelf.spec.{field} == self.spec.{field}"
 
 
-def _or_zero(field: str) -> str:
+def _make_default_zero(field: str) -> str:
     return f"(has({field}) ? {field} : 0)"
 
 
@@ -50,7 +50,7 @@ _SAME_QUEUE_AND_TIME: Sequence[Rule] = (
     ),
     Rule(
         f"!({_is_true(ADMITTED, 'oldSelf')} && {_is_true(ADMITTED, 'self')}) || "
-        f"{_or_zero(f'oldSelf.{_TIME}')} == {_or_zero(f'self.{_TIME}')}",
+        f"{_make_default_zero(f'oldSelf.{_TIME}')} == {_make_default_zero(f'self.{_TIME}')}",
         f"maximumExecutionTimeSeconds is immutable {_WHILE_HELD}",
     ),
 )

@@ -10,9 +10,9 @@ from muster.cluster.nodes.gpus.device import AMD, NVIDIA, Gpu
 from muster.cluster.nodes.gpus.finding import (
     Health,
     NoAnswerError,
+    choose_offered,
     discover,
     find_unhealthy,
-    first_of,
     select_allowed_gpus,
     simulate_gpus,
 )
@@ -49,7 +49,7 @@ def test_a_node_offers_what_its_own_variables_leave_it(environment, left):
     ],
 )
 def test_a_node_that_offers_fewer_gives_the_first(offered, left):
-    assert [gpu.name for gpu in first_of((*THREE, *ONE), offered)] == left.split()
+    assert [gpu.name for gpu in choose_offered((*THREE, *ONE), offered)] == left.split()
 
 
 def test_played_gpus_are_ill_when_a_file_says_so(tmp_path):

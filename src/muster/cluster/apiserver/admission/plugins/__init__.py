@@ -1,1 +1,1 @@
-"""The admission plugins that need more than the object itself: limits, quotas, owners."""
+"""The admission plugins that need more than the object itself, such as limits, quotas and owners."""

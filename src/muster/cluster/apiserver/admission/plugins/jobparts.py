@@ -1,6 +1,6 @@
-"""Refuse a part of a job that a user makes in place of the controller that runs the job.
+"""Refuse pods and jobs that a user creates in the name of a job's controller.
 
-A part of a job needs no quota of its own, since the job has it. A pod that only claims to be such a part would run
+A part of a job needs no quota of its own, because the job has quota. A pod that only claims to be such a part would run
 without quota.
 """
 
@@ -23,7 +23,7 @@ from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS, Authorizer
 from muster.cluster.store import Key, Store
 
-# The kinds that the server's own controllers run, and the `managedBy` that says so.
+# The kinds that the server's own controllers run, and the value of `managedBy` that means these controllers.
 _OWN: Final[tuple[tuple[Kind[Any], str], ...]] = (
     (JOB, JOB_CONTROLLER_NAME),
     (JOB_SET, CONTROLLER_NAME),
@@ -34,9 +34,10 @@ _OWN: Final[tuple[tuple[Kind[Any], str], ...]] = (
 def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
     """Return the judging plugin that refuses forged parts: pods and jobs that name a job of the server as controller.
 
-    The server's controllers alone make such parts, on the quota of that job. Members of `system:masters` pass, as the
-    controllers are. The controller of a `managedBy` that is not the server's passes if it may write the status of
-    Workloads: anybody may write such a name into the own job. kinds: the kinds of jobs to check.
+    Only the server's controllers may create such parts, which use the quota of that job. Members of `system:masters`,
+    such as these controllers, pass. If `managedBy` names another controller, its user passes with the right to write
+    the status of Workloads, because anybody may write such a name into the own job.
+    kinds: the kinds of jobs to check.
     """
     concerned = frozenset({*kinds, POD.resource})
 
@@ -68,7 +69,10 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
 
 
 def _find_runner(store: Store, kind: Kind[Any], manager: str, namespace: str, owner: Mapping[str, Any]) -> bool | None:
-    """Return whether one of the server's own controllers runs the owner; None if the owner does not exist."""
+    """Return whether one of the server's own controllers runs the owner; None if the owner does not exist.
+
+    manager: the value of `managedBy` that means the server's controllers.
+    """
     entry = store.latest(Key(kind.resource, namespace, str(owner.get("name", ""))))
     if entry is None or entry.header.uid != owner.get("uid"):
         return None

@@ -1,4 +1,4 @@
-"""Check the volume claims of a new JobSet that exist already: the JobSet may use them if their spec is the same."""
+"""Check the volume claims of a new JobSet that already exist. The JobSet may use them if their spec is the same."""
 
 from collections.abc import Iterator
 
@@ -15,9 +15,9 @@ from muster.cluster.store import Key, Store
 
 
 def require_claims_meant(attempt: WriteAttempt, store: Store) -> None:
-    """Raise `ApiError` if a volume claim that a JobSet would use exists already and is not the JobSet's.
+    """Raise `ApiError` if a volume claim that a JobSet would use already exists and the JobSet may not use it.
 
-    That is a claim with another spec, or one that would be deleted with the JobSet.
+    It may not use a claim with another spec, or a claim that would be deleted with the JobSet.
     """
     if attempt.resource.key != JOB_SET.resource or attempt.operation != "CREATE":
         return
@@ -46,7 +46,10 @@ def _find_errors(job_set: JobSet, attempt: WriteAttempt, store: Store) -> Iterat
 
 
 def _is_same_claim(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
-    """Return whether an existing claim is as the template would make it: with its defaults, and for the same volume."""
+    """Return whether an existing claim equals the template with its defaults, and so means the same volume.
+
+    there: the existing claim.
+    """
     document = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
     DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](document)
     wanted = PERSISTENT_VOLUME_CLAIM.typed(document).spec

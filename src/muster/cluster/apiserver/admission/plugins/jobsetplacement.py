@@ -1,4 +1,4 @@
-"""Complete pods of JobSets: a label with their priority, and an affinity if their Job is placed exclusively."""
+"""Complete pods of JobSets: a label with their priority, and an affinity if their Job has exclusive placement."""
 
 import msgspec
 

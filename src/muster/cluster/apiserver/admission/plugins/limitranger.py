@@ -1,6 +1,6 @@
-"""Apply LimitRanges: set the default resources of containers, and bound what an object may request.
+"""Apply LimitRanges: set the default resources of containers, and limit what an object may request.
 
-The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
+The rules and messages follow k8s.io/kubernetes (plugin/pkg/admission/limitranger).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ _CONTAINERS = (("containers", "container"), ("initContainers", "init container")
 
 
 def set_default_resources(attempt: WriteAttempt, store: Store) -> None:
-    """Set the limits and requests that the containers of a new pod leave out, in place, from the LimitRanges."""
+    """Set the limits and requests that the containers of a new pod leave out, from the LimitRanges, in place."""
     if attempt.resource.key != POD.resource or attempt.operation != "CREATE" or attempt.subresource:
         return
     for item in _list_limits(attempt.namespace, store, "Container"):

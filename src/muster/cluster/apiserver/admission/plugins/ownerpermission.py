@@ -1,6 +1,6 @@
-"""Decide who may set the owners of an object, and who may make the deletion of an owner wait for the object.
+"""Decide which users may set the owners of an object, and make the deletion of an owner wait for the object.
 
-The rules are those of OwnerReferencesPermissionEnforcement (k8s.io/kubernetes):
+The rules follow OwnerReferencesPermissionEnforcement (k8s.io/kubernetes):
 
 - Changing the owners of an object may cause its garbage collection, so the user must be allowed to delete the object.
 - Blocking the deletion of an owner requires the right to update the owner's finalizers.

@@ -1,4 +1,4 @@
-"""Bound how many containers, init containers and volumes a pod or pod template may have."""
+"""Limit how many containers, init containers and volumes a pod or pod template may have."""
 
 from typing import Any
 

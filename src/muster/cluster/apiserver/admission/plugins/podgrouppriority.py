@@ -1,4 +1,4 @@
-"""Give the priority class of a PodGroup to its pods, because the pods are what is queued and preempted."""
+"""Give the priority class of a PodGroup to its pods, because the engine queues and preempts pods."""
 
 from muster.api.core import POD
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -12,7 +12,7 @@ from muster.jobs.podgroup.reference import reference_of
 def set_group_priority(groups: PodGroups) -> Plugin:
     """Return the plugin that gives a new pod the priority class of its PodGroup, in place.
 
-    A pod with a class or priority of its own keeps it. The group must exist and name an existing class.
+    A pod with its own class or priority keeps it. The group must exist and name an existing class.
     """
 
     def set_class(attempt: WriteAttempt, store: Store) -> None:

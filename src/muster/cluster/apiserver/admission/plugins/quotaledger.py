@@ -1,7 +1,7 @@
-"""Keep account of how much of each quota is used, from the changes in the store.
+"""Track how much of each quota is used, from the changes in the store.
 
-The cost of a question depends on what has changed since the last one. Only namespaces that were asked about have an
-account. Uncommitted writes count as well, so that two concurrent writes cannot both take the same remainder.
+The cost of an answer depends on what has changed since the last one. Only namespaces that were asked about have an
+account. Uncommitted writes count as well, so that two concurrent writes cannot both use the same remainder.
 """
 
 from collections import Counter
@@ -11,12 +11,12 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope
 from muster.cluster.apiserver.admission.plugins.reservations import Reservations
 from muster.cluster.store import Change, Compacted, Entry, Key, Store
 
-# The most scopes whose sums are cached for a namespace, which is more than any namespace has quotas.
+# The maximum number of scopes with cached sums for a namespace, which is more than any namespace has quotas.
 _SCOPES = 100
 
 
 class _Objects:
-    """The quota usage of one namespace's objects that share an account, summed for each scope that was asked for."""
+    """The quota usage of one namespace's objects in an account, summed for each requested scope."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._measures: dict[Key, Measure] = {}
@@ -26,7 +26,7 @@ class _Objects:
             self.put(entry.key, measure_body(entry.key.resource, entry.body))
 
     def put(self, key: Key, measure: Measure | None) -> Measure | None:
-        """Replace the measure of an object, or remove it (None); return the former measure."""
+        """Replace the measure of an object, or remove it (None); return the previous measure."""
         old = self._measures.pop(key, None)
         if measure is not None:
             self._measures[key] = measure
@@ -61,10 +61,11 @@ def _exchange(total: Counter[str], scope: Scope, old: Measure | None, new: Measu
 
 
 class _Account:
-    """The account of one resource and of those counted with it, which catches up with the store before each answer.
+    """The account of one resource and of the resources counted with it.
 
-    Invariant: in each namespace of the account, every object counts as of its newest write. `_ahead` holds the states
-    that were uncommitted when they were counted, because the store may roll them back.
+    It catches up with the store before each answer. Invariant: in each namespace of the account, every object counts in
+    its newest state. `_ahead` contains the states that were uncommitted when they were counted, because the store may
+    roll them back.
     """
 
     def __init__(self, store: Store, resource: str) -> None:
@@ -113,11 +114,14 @@ class QuotaLedger:
         self._accounts: dict[str, _Account] = {}
 
     def sum_usage(self, resource: str, namespace: str, scope: Scope) -> Counter[str]:
-        """Return what the objects of a resource under a scope use in a namespace. The caller must not change it."""
+        """Return how much the objects of a resource use in a namespace, under a scope.
+
+        The caller must not change the result.
+        """
         return self._account(resource).objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
-        """Return the usage under a scope, and how much the usage would grow if an object had this measure."""
+        """Return the usage under a scope, and by how much it would grow if an object had this measure."""
         objects = self._account(resource).objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)

@@ -1,12 +1,12 @@
-"""Compute what one object uses of a ResourceQuota, and which quotas cover the object. Pure.
+"""Compute how much of a ResourceQuota one object uses, and which quotas cover the object. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator):
+The rules follow k8s.io/kubernetes (pkg/quota/v1/evaluator):
 
 - A pod counts until it has finished, except for `count/pods`, which counts stored pods.
 - Scopes describe pods and volume claims, so a quota with scopes counts no other objects.
 
-scheduler KEP-34 (kube-batch) adds that a PodGroup reserves its `totalResources`, which its pods then use first.
-Amounts are integers in the units of `quantity.parse_amount`.
+scheduler KEP-34 (kube-batch) adds that a PodGroup reserves its `totalResources`, which its pods then use first. Amounts
+are integers in the units of `quantity.parse_amount`.
 """
 
 import math
@@ -50,9 +50,9 @@ class _Claim(Struct):
 class Measure(msgspec.Struct, frozen=True):
     """The part of a ResourceQuota that one object uses, and the scopes that the object belongs to.
 
-    classes: the values that scope selectors with values compare with.
+    classes: the object's values for scope selectors with values, by scope.
     group: the PodGroup of a pod, or the name of a PodGroup itself.
-    reserves: what a PodGroup reserves for its pods; None for other objects.
+    reserves: how much a PodGroup reserves for its pods; None for other objects.
     """
 
     usage: Mapping[str, int]
@@ -63,10 +63,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
-    """Return how much of a ResourceQuota an object that is to be stored uses.
-
-    `resource`: the resource's key in the store.
-    """
+    """Return how much of a ResourceQuota an object would use. resource: the resource's key in the store."""
     rule = _RULES.get(resource)
     if rule is None:
         return _make_count_measure(resource)
@@ -75,7 +72,7 @@ def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
 
 
 def measure_body(resource: str, body: bytes) -> Measure:
-    """Return how much of a ResourceQuota a stored object uses. body: the object as the store has it."""
+    """Return how much of a ResourceQuota a stored object uses. body: the object in its stored form."""
     rule = _RULES.get(resource)
     if rule is None:
         return _make_count_measure(resource)
@@ -120,9 +117,9 @@ def _pod_group(group: PodGroup) -> Measure:
 
 
 def _measure_reservation(total: ResourceList, pods: int) -> Amounts:
-    """Return what a PodGroup with these total resources reserves.
+    """Return how much a PodGroup with these total resources reserves.
 
-    pods: the number of its pods if `total` does not say it.
+    pods: the number of its pods, unless `total` contains it.
     """
     reserved: Amounts = {"pods": pods, COUNT + POD.resource: pods}
     for name, quantity in total.items():
@@ -232,7 +229,7 @@ def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, valu
 
 
 def resource_of(name: str) -> str:
-    """Return the resource that a name in a quota limits, as its key in the store: `pods` for `requests.cpu`."""
+    """Return the key in the store of the resource that a name in a quota limits: `pods` for `requests.cpu`."""
     if name.startswith(COUNT):
         return name.removeprefix(COUNT)
     if name in ("requests.storage", CLAIMS) or _OF_CLASS in name:
@@ -245,13 +242,13 @@ def resource_of(name: str) -> str:
 def counted_with(resource: str) -> tuple[str, ...]:
     """Return the resources whose objects change the usage of this resource.
 
-    PodGroups are among those of pods, because they reserve what pods use.
+    For pods, the result includes PodGroups, because they reserve resources for their pods.
     """
     return (POD.resource, POD_GROUP.resource) if resource == POD.resource else (resource,)
 
 
 def counts_for(resource: str) -> tuple[str, ...]:
-    """Return the resources in whose usage an object of this resource counts."""
+    """Return the resources to whose usage an object of this resource contributes."""
     return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
 
 
@@ -274,19 +271,19 @@ def _round_up(name: str, quantity: Quantity) -> int:
 
 
 def _get_base_resource(name: str) -> str:
-    """Return the resource in the name of a quota's amount, which decides the unit: `cpu` for `requests.cpu`."""
+    """Return the resource in a quota's name, which decides about the unit: `cpu` for `requests.cpu`."""
     if _OF_CLASS in name:
         name = name.partition("/")[2]
     return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
 
 
 def render_amounts(amounts: Mapping[str, int]) -> str:
-    """Render amounts as refusals list them: `pods=1,requests.cpu=500m`."""
+    """Return amounts as text for refusals: `pods=1,requests.cpu=500m`."""
     return ",".join(f"{name}={format_amount(_get_base_resource(name), amounts[name])}" for name in sorted(amounts))
 
 
 def to_quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Render amounts as Kubernetes quantities, by the names that a quota uses."""
+    """Return amounts as Kubernetes quantities, by the names that a quota uses."""
     return {name: format_amount(_get_base_resource(name), amounts[name]) for name in sorted(amounts)}
 
 
@@ -294,6 +291,7 @@ def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
     """Return, as text, the amounts that a quota limits and containers do not state; "" if they state all.
 
     An example is `limits.cpu for: a,b; requests.memory for: a`.
+    limited: the names of the limited amounts.
     """
     required = _EXPLICIT.intersection(limited)
     if not required:

@@ -1,4 +1,4 @@
-"""Record who requests a certificate, whatever the CertificateSigningRequest itself states."""
+"""Record which user requests a certificate, whatever the CertificateSigningRequest itself states."""
 
 from muster.cluster.apiserver.admission.chain import WriteAttempt
 from muster.cluster.apiserver.identity.users import user_info
@@ -8,7 +8,7 @@ _REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
 def note_requester(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Write who requests a new CertificateSigningRequest into it, in place: name, UID, groups and extra.
+    """Write the requesting user into a new CertificateSigningRequest, in place: name, UID, groups and extra.
 
     These fields of the manifest are overwritten.
     """

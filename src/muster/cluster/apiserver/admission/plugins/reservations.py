@@ -1,7 +1,7 @@
-"""Compute how much of the reservations of PodGroups their pods have not taken yet. Pure.
+"""Compute how much of the reservations of PodGroups their pods do not use yet. Pure.
 
-For each resource a group counts as its reservation or as the usage of its pods, whichever is more. The pods take from
-the reservation first, and only what exceeds it uses more of a quota. No object records any of this.
+For each resource, the larger of a group's reservation and its pods' usage counts. So pods use the reservation first,
+and only the excess uses more of a quota. No object records any of this.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Measure
 class Reservations:
     """The reservations of the PodGroups in one namespace.
 
-    untaken: what all groups reserve and do not use; every amount is above 0.
+    untaken: how much all groups reserve and do not use; every amount is above 0.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Reservations:
         self._taken: dict[str, Counter[str]] = {}
 
     def exchange(self, old: Measure | None, new: Measure | None) -> None:
-        """Replace the measure of an object, and update `untaken`. None stands for an object that does not exist."""
+        """Replace the measure of an object, and update `untaken`. None means that the object does not exist."""
         groups = {measure.group for measure in (old, new) if measure is not None and measure.group}
         for group in groups:
             self.untaken -= self._left(group)

@@ -27,7 +27,7 @@ from muster.cluster.apiserver.admission.plugins.quotausage import (
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Entry, Key, Store
 
-# Resources whose updates can use more; of the others only new objects do.
+# Resources whose updates can use more quota. For other resources only new objects do.
 _GROW = frozenset({POD_GROUP.resource, SERVICE.resource, CLAIMS})
 
 

@@ -1,6 +1,6 @@
-"""Give a pod the overhead and nodes of its RuntimeClass, and refuse a pod that contradicts its class.
+"""Give a pod the overhead and node selector of its RuntimeClass, and refuse a pod that contradicts its class.
 
-The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
+The rules and messages follow k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from muster.cluster.store import Key, Store
 def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
     """Set the overhead, node selector and tolerations of a new pod from its RuntimeClass, in place.
 
-    Raises `ApiError` (403) if the class is missing, or the pod states something else.
+    Raises `ApiError` (403) if the class is missing, or the pod states other values.
     """
     if (runtime := _class_of(attempt, store)) is None:
         return

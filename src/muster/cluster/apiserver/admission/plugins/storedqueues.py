@@ -1,7 +1,7 @@
-"""Read queues from the store for the plugins about the users of queues, as of the newest write.
+"""Read queues in their newest state from the store, for the plugins about the users of queues.
 
-Each new job asks for the queues, which change seldom. So a queue is decoded once for each body that is stored, and the
-teams are found once for each state of all ClusterQueues.
+Each new job needs the queues, which rarely change. So each stored body of a queue is decoded once, and the teams are
+computed once for each state of all ClusterQueues.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ _REMEMBERED = 512  # bodies of queues, of a few KB each; a cluster with more que
 
 
 class StoredQueues(Struct, frozen=True):
-    """All ClusterQueues, and the teams among them, the oldest first. All readers share them."""
+    """All ClusterQueues, and the teams among them, oldest first. All readers share these objects."""
 
     queues: tuple[ClusterQueue, ...]
     teams: tuple[Team, ...]
@@ -49,5 +49,5 @@ def _decode_cluster_queue(body: bytes) -> ClusterQueue:
 
 @lru_cache(_REMEMBERED)
 def _decode_target(body: bytes) -> str:
-    """Return the name of the ClusterQueue that a LocalQueue leads to."""
+    """Return the name of the ClusterQueue in the body of a LocalQueue."""
     return LOCAL_QUEUE.decode(body).spec.cluster_queue

@@ -1,4 +1,4 @@
-"""Record who submitted a job in an annotation, which neither the manifest nor a later write can change."""
+"""Record the submitter of a job in an annotation, which neither the manifest nor a later write can change."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,10 @@ _SYSTEM_PREFIX = "system:"
 
 
 def note_submitters(kinds: Iterable[str]) -> Plugin:
-    """Return the plugin that notes who submitted a job of these kinds or of the usual ones, also on Workloads."""
+    """Return the plugin that records the submitter of Workloads and jobs.
+
+    kinds: kinds of jobs besides the usual ones.
+    """
     submitted = SUBMITTED_KINDS.union(kinds, {WORKLOAD.resource})
 
     def note_submitter(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
@@ -32,7 +35,7 @@ def _note_submitter(attempt: WriteAttempt) -> None:
     """Set the annotation that names the submitter of a new job, or of a pod that queues by itself, in place.
 
     An update gets the stored annotation again. A user who changes the template of a CronJob submits the jobs that the
-    CronJob then starts. The engine writes the submitter of a job to its Workload.
+    CronJob then starts. The engine copies the submitter of a job to its Workload.
     """
     written = _read_submitter(attempt.document)
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
@@ -61,9 +64,9 @@ def _changes_template(attempt: WriteAttempt) -> bool:
 
 
 def _is_part(attempt: WriteAttempt) -> bool:
-    """Return whether the object belongs to another one, or is a pod that does not queue by itself.
+    """Return whether the object belongs to another object, or is a pod that does not queue by itself.
 
-    A Job that a user made from a CronJob, as `kubectl create job --from` does, counts as the user's own.
+    A Job that a user creates from a CronJob, as `kubectl create job --from` does, counts as the user's own.
     """
     if controllers := _list_controllers(attempt):
         is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0] == CRON_JOB.kind

@@ -1,6 +1,6 @@
-"""Refuse what a system server could not run as its users: pods that no node of it would run, and other machines.
+"""Refuse objects that a system server could not run as its users: pods of other accounts, and other machines.
 
-The submitter of a pod or of a pod template learns it at once.
+The submitter of a pod or of a pod template gets the error at once.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,15 @@ from muster.runtime.process.accounts import Account
 def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     """Return the plugin by which a system server refuses pods that their Unix user may not run.
 
-    find: looks up an account, or raises `AccountError`.
-    A namespace without a Unix user is left to the nodes: nodes of other kinds may run its pods.
+    find: returns the Unix account of a user ID, or raises `AccountError`. The plugin admits pods in a namespace without
+    a Unix user, because some nodes may run them.
     """
 
     def check(attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) for a pod that its namespace's user may not run, and for a guest's Node."""
+        """Raise `ApiError` (403) for a pod that the namespace's user may not run.
+
+        Also raise it for the Node of a joining machine.
+        """
         if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
             _refuse_guest(attempt)
         if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
@@ -49,7 +52,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
 
 
 def _refuse_guest(attempt: WriteAttempt) -> None:
-    """Raise `ApiError` (403) for the Node of a machine that joins, where every pod would run as one user."""
+    """Raise `ApiError` (403) for the Node of a joining machine, because that machine runs all pods as one user."""
     if NODE_IDENTITY in ((attempt.document.get("metadata") or {}).get("annotations") or {}):
         raise attempt.make_refusal(
             "this server runs each pod as the user of its job, and a machine that joins runs all pods as the user of "

@@ -1,6 +1,6 @@
-"""Put a new job that names no queue into the queue of its submitter, and refuse work that may not run there.
+"""Put a new job that names no queue into its submitter's queue, and refuse jobs that may not run there.
 
-A user's queue is the one that `muster user add --queue` set, or that of the oldest team with the user.
+A user's queue is the queue that `muster user add --queue` set, or else the queue of the oldest team with this user.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,8 +24,8 @@ from muster.cluster.store import Key, Store
 def give_queues(kinds: Iterable[str]) -> Plugin:
     """Return the plugin that gives a new job of these kinds the queue of its submitter, if the namespace has it.
 
-    The plugin runs after the one that notes the submitter. Parts of other objects have no submitter, but a job of a
-    CronJob has one.
+    The plugin runs after the plugin that records the submitter. Parts of other objects have no submitter, but a job of
+    a CronJob has one.
     """
     jobs = frozenset(kinds)
 
@@ -44,10 +44,9 @@ def give_queues(kinds: Iterable[str]) -> Plugin:
 def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
     """Return the plugin that refuses jobs of these kinds, and pods, if their submitter may not run them in their queue.
 
-    A team's queue is for members of the team. If the settings require that all work is a team's, any other queue is
-    refused, too.
-    Members of `system:masters`, such as controllers, may run everything. Parts of other objects are checked as well,
-    because a submitter could claim that an object is a part.
+    A team's queue is for members of the team. The settings may require that all jobs belong to a team; then any other
+    queue is refused. Members of `system:masters`, such as controllers, may run everything. Parts of other objects are
+    checked as well, because a submitter could claim that an object is a part.
     """
     concerned = frozenset({*kinds, CRON_JOB.resource, POD.resource, WORKLOAD.resource})
 
@@ -74,7 +73,7 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
 
 
 def _find_queue(store: Store, user_name: str, attempt: WriteAttempt) -> str:
-    """Return the first queue of a user that the namespace has, or "" if there is none."""
+    """Return the first of a user's queues that exists in the namespace; "" if there is none."""
     wanted = _list_wanted(store, user_name, attempt.namespace)
     return next((name for name in wanted if _has_queue(store, attempt.namespace, name)), "")
 

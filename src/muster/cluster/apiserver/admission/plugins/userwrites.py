@@ -1,7 +1,7 @@
-"""Limit what users of a system server write into the status of jobs and into Workloads: they cancel and hold jobs.
+"""Limit what users of a system server may write into Workloads and the status of jobs: they cancel and hold jobs.
 
-The queues and the controllers believe both objects. A user who wrote anything else could make a running job look
-finished, which gives back its quota, or raise its priority over the jobs of others.
+The queues and the controllers trust both. A user who wrote anything else could make a running job look finished, which
+releases its quota, or raise its priority over the jobs of others.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def _find_objection(attempt: WriteAttempt, old: Document) -> str:
 
 
 def is_hold(old: Document, new: Document) -> bool:
-    """Return whether a write changes nothing of a Workload but `spec.active`."""
+    """Return whether a write changes only `spec.active` of a Workload."""
     if (old.get("spec") or {}) | {"active": None} != (new.get("spec") or {}) | {"active": None}:
         return False
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
@@ -61,7 +61,7 @@ def is_hold(old: Document, new: Document) -> bool:
 
 
 def is_cancellation(old: Mapping[str, Any], new: Mapping[str, Any], types: tuple[str, ...]) -> bool:
-    """Return whether a write of a job's status only adds true conditions of these types, and what they imply.
+    """Return whether a write of a job's status only adds true conditions of these types, and their consequences.
 
     `muster.jobs.ending` makes such writes.
     """
@@ -89,5 +89,5 @@ def _remove_names(status: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 def access_to_quota(attempt: WriteAttempt) -> Access:
-    """Return the right to write the status of Workloads, which a program that decides on quota must have."""
+    """Return the access right to write the status of Workloads, which a program that decides about quota must have."""
     return Access(attempt.user, "update", WORKLOAD.group, f"{WORKLOAD.plural}/status", attempt.namespace, attempt.name)

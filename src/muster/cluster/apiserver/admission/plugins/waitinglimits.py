@@ -1,6 +1,6 @@
-"""Refuse a job that is new in a ClusterQueue and whose user has as much in line there as the queue's limits allow.
+"""Refuse a job that enters a ClusterQueue where its user already has as many waiting jobs or GPUs as allowed.
 
-A count reads all jobs in the store, and only where the ClusterQueue limits what waits. Uncommitted writes count, so two
+The check reads all jobs in the store, but only if the ClusterQueue has such a limit. Uncommitted writes count, so two
 requests cannot both take the last place.
 """
 
@@ -58,7 +58,7 @@ class WaitingLimits:
             raise attempt.make_refusal(why)
 
     def _find_waiting(self, store: Store, submitter: str, queue: str) -> Iterator[InLine]:
-        """Yield the measure of each job of a user that waits in a ClusterQueue."""
+        """Yield the measure of each of a user's jobs that wait in a ClusterQueue."""
         mark = submitter.encode()
         for integration in self._integrations.values():
             for entry in store.latest_list(integration.kind.resource).entries:
@@ -81,7 +81,7 @@ def _queue_label(document: Document) -> str:
 def _measure(integration: Integration[Any], job: Any) -> InLine:
     """Return how many jobs and GPUs a waiting job counts for.
 
-    A job whose pods cannot be read never starts; it counts as one job without GPUs.
+    A job whose pods cannot be decoded never starts; it counts as one job without GPUs.
     """
     try:
         return measure_job(integration.podsets(job))

@@ -1,7 +1,7 @@
-"""Call a webhook over TLS, and return its answer.
+"""Call a webhook over TLS, and return its response.
 
-A webhook is not trusted. Its certificate is checked against the caBundle of its configuration. Its time and the
-length of its answer are limited, and redirects are not followed.
+A webhook is not trusted. Its certificate is checked against the caBundle of its configuration. Its time and the length
+of its response are limited, and redirects are not followed.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ _SHOWN = 200  # characters of an error page that the message repeats
 
 
 class CallError(Exception):
-    """The error of a call without an answer; the message says why."""
+    """A call of a webhook that got no response. The message says why."""
 
 
 class Calls(Protocol):
     """A way to call webhooks."""
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
-        """Send a body to a webhook and return the body of its answer. Raises `CallError`."""
+        """Send a body to a webhook and return the body of its response. Raises `CallError`."""
         ...
 
 
@@ -54,7 +54,7 @@ class HttpCalls:
         self._sender: Sender | None = None
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
-        """Send a body as JSON to the configured webhook; return the body of the answer. Raises `CallError`."""
+        """Send a body as JSON to the configured webhook; return the body of the response. Raises `CallError`."""
         place = _configured_place(config, seconds)
         try:
             async with asyncio.timeout(seconds):

@@ -1,7 +1,7 @@
-"""Call the webhooks that match a write, and carry out their verdicts.
+"""Call the webhooks that match a write, and apply their decisions.
 
-Mutating webhooks are called one after the other, in the order of the names of their configurations. Validating
-webhooks are called all at once. The configurations in the store are decoded again only when one of them has changed.
+Mutating webhooks are called one after the other, in the order of the names of their configurations. Validating webhooks
+are called concurrently. The configurations in the store are decoded again only when one of them has changed.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ def _decode_hooks(kind: Kind[Any], entry: Entry) -> list[Hook]:
 
 
 class _CannotAskError(Exception):
-    """The error of a webhook that could not be called, or whose answer cannot be used."""
+    """A webhook that could not be called, or whose response cannot be used."""
 
 
 class WebhookDispatcher:
@@ -95,7 +95,7 @@ class WebhookDispatcher:
         self._validating = _Hooks(VALIDATING_WEBHOOK_CONFIGURATION)
 
     async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
-        """Let the mutating webhooks change the document in place; return whether any did. Raises `ApiError`."""
+        """Let the mutating webhooks change the document in place; return whether any changed it. Raises `ApiError`."""
         concerns = self._mutating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return False
@@ -130,10 +130,10 @@ class WebhookDispatcher:
     async def _ask(
         self, concern: Concern, attempt: WriteAttempt, warnings: list[str], *, may_change: bool
     ) -> WebhookDecision | None:
-        """Return the verdict of a webhook.
+        """Return the decision of a webhook.
 
         Return None if its selectors do not match, or if it failed and its policy is to ignore failures. Raises
-        `ApiError` if the webhook refuses.
+        `ApiError` if the webhook refuses the write.
         """
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects
@@ -164,7 +164,7 @@ class WebhookDispatcher:
         *,
         may_change: bool,
     ) -> WebhookDecision | None:
-        """Call a webhook and return its verdict; None if its match conditions do not hold.
+        """Call a webhook and return its decision; None if its match conditions do not hold.
 
         Raises `_CannotAskError`, and `ApiError` (400, 403).
         """
@@ -226,7 +226,7 @@ class WebhookDispatcher:
         return True
 
     async def _convert_out(self, concern: Concern, attempt: WriteAttempt, document: Document | None) -> Document | None:
-        """Return an object as a webhook sees it: in its version, and as the subresource if one is written.
+        """Return an object in the form for a webhook: in its version, and as the subresource if one is written.
 
         The empty resourceVersion of a new object is left out.
         """

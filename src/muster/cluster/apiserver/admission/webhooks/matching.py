@@ -1,7 +1,7 @@
 """Decide which webhooks match a request, by rules, selectors and versions. Pure.
 
-The rules are those of k8s.io/apiserver (admission/plugin/webhook). With the matchPolicy Equivalent, a rule for one
-version of a resource matches requests for all versions. The webhook then sees the objects in the rule's version.
+The rules follow k8s.io/apiserver (admission/plugin/webhook). With the matchPolicy Equivalent, a rule for one
+version of a resource matches requests for all versions. The webhook then gets the objects in the rule's version.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,18 +31,18 @@ class Hook(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, webhook: ValidatingWebhook) -> "Hook":
-        """Make a hook. Raises `SelectorError` for selectors that validation would refuse."""
+        """Parse the selectors of a webhook. Raises `SelectorError` for selectors that validation would refuse."""
         return cls(webhook, label_matcher(webhook.namespace_selector), label_matcher(webhook.object_selector))
 
 
 class Concern(Struct, frozen=True, eq=False):
-    """A webhook that matches a request, and the resource in the version in which the webhook sees the objects."""
+    """A webhook that matches a request, and the resource in the version that the webhook gets."""
 
     hook: Hook
     resource: Resource
 
     def view(self, subresource: str, request_view: View) -> View:
-        """Return the view in which the webhook sees the objects.
+        """Return the view in which the webhook gets the objects.
 
         request_view: the request's view, for a subresource that this version lacks.
         """
@@ -55,7 +55,7 @@ def find_concerned(
 ) -> list[Concern]:
     """Return the webhooks whose rules match requests on this resource and subresource, in the order of `hooks`.
 
-    others: resources, among which are those that show the same stored objects in other versions.
+    others: other resources; some of them may show the same stored objects in other versions.
     """
     if resource.kind.group == GROUP and resource.kind.plural in _EXEMPT:
         return []

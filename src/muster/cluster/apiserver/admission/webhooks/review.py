@@ -1,6 +1,6 @@
-"""Build the `AdmissionReview` that is sent to a webhook, and read the webhook's answer. Pure.
+"""Build the `AdmissionReview` for a webhook, and read the webhook's response. Pure.
 
-A webhook is not trusted, so every answer is checked. The messages about invalid answers are kube-apiserver's
+A webhook is not trusted, so every response is checked. The messages about invalid responses are kube-apiserver's
 (k8s.io/apiserver, admission/plugin/webhook/request).
 """
 
@@ -24,7 +24,7 @@ VERSIONS = ("v1", "v1beta1")
 
 
 class ReviewError(ValueError):
-    """The error of an answer that cannot be used; the message is kube-apiserver's."""
+    """A webhook's response that cannot be used. The message is kube-apiserver's."""
 
 
 class _Response(Struct):
@@ -44,7 +44,7 @@ class _Review(Struct):
 
 
 class WebhookDecision(msgspec.Struct, frozen=True):
-    """The decision in a webhook's answer, with the JSON patch, warnings and audit annotations that come with it."""
+    """The decision in a webhook's response, with its JSON patch, warnings and audit annotations."""
 
     allowed: bool
     status: Status | None = None
@@ -64,8 +64,8 @@ def make_review(
 ) -> Document:
     """Return the review to send to a webhook.
 
-    seen, view: the resource and view in which the webhook sees the objects.
-    new, old: the objects in that view; None for one that does not exist.
+    seen, view: the resource and view in which the webhook gets the objects.
+    new, old: the objects in that view; None if an object does not exist.
     """
     asked = attempt.resource.kind
     request: Document = {
@@ -85,7 +85,7 @@ def make_review(
         request |= {"subResource": attempt.subresource, "requestSubResource": attempt.subresource}
     if attempt.name:
         request["name"] = attempt.name
-    # As upstream, a namespace counts as being in itself.
+    # As upstream, the namespace of a Namespace is the Namespace itself.
     namespace = attempt.name if attempt.resource.key == NAMESPACE.resource else attempt.namespace
     if namespace:
         request["namespace"] = namespace
@@ -124,7 +124,7 @@ def _make_resource(kind: Kind[Any]) -> Document:
 
 
 def version_for(understood: tuple[str, ...]) -> str:
-    """Return the webhook's first version of AdmissionReview that the server knows. Raises `ReviewError`."""
+    """Return the first version of AdmissionReview in the webhook's list that the server knows. Raises `ReviewError`."""
     for version in understood:
         if version in VERSIONS:
             return version
@@ -132,10 +132,10 @@ def version_for(understood: tuple[str, ...]) -> str:
 
 
 def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> WebhookDecision:
-    """Return the decision in the body of a webhook's answer.
+    """Return the decision in the body of a webhook's response.
 
-    Raises `ReviewError` for a malformed answer, and for one to another review. may_change: whether the webhook may
-    patch the object.
+    Raises `ReviewError` for a malformed response, or a response to another review.
+    may_change: whether the webhook may patch the object.
     """
     try:
         review = Kind(GROUP, version, "AdmissionReview", "", _Review).decode(body)
@@ -199,7 +199,7 @@ def _read_operations(response: _Response) -> list[Any] | None:
 
 
 def make_denial(name: str, status: Status | None) -> ApiError:
-    """Return the refusal that a webhook asks for; its status is never a success, whatever the webhook says."""
+    """Return the error by which a webhook refuses a write. If the webhook's status is a success, correct it."""
     requested = status or Status()
     denied = f'admission webhook "{name}" denied the request'
     why = requested.message or requested.reason

@@ -1,4 +1,4 @@
-"""Send bodies over HTTPS. The first call of a webhook imports this module, because its library loads slowly."""
+"""Send bodies over HTTPS. The first call of a webhook imports this module, because aiohttp loads slowly."""
 
 import ssl
 from functools import lru_cache
@@ -30,10 +30,10 @@ class Sender:
         )
 
     async def send(self, url: str, host: str, authority: bytes, body: bytes) -> tuple[int, bytes]:
-        """Send JSON to a server whose certificate is for `host`; return the status and body of the answer.
+        """Send JSON to a server whose certificate is for `host`; return the status and body of the response.
 
-        If the body is longer than `MAX_BODY_BYTES`, only a part is returned, which still exceeds the limit, so that the
-        caller can refuse the answer. Raises `SendError`.
+        If the body is longer than `MAX_BODY_BYTES`, return only a part that still exceeds this limit, so that the
+        caller can refuse it. Raises `SendError`.
         """
         try:
             context = _tls_context(authority)
@@ -66,7 +66,7 @@ class Sender:
 
 
 def _explain(error: Exception) -> str:
-    """Explain in one line why there was no answer, in the words of Go's client where possible."""
+    """Return in one line why there was no response, in the words of Go's client where possible."""
     cause = getattr(error, "certificate_error", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         stranger = cause.verify_code in _UNKNOWN_AUTHORITY
@@ -78,5 +78,5 @@ def _explain(error: Exception) -> str:
 
 @lru_cache(maxsize=256)
 def _tls_context(authority: bytes) -> ssl.SSLContext:
-    """Return the TLS context for webhooks of this authority. Raises `TransportError`."""
+    """Return the TLS context for webhooks whose certificates this authority signed. Raises `TransportError`."""
     return client_context(ClusterConfig("", certificate_authority=authority or None), None)

@@ -1,8 +1,8 @@
-"""Find an address at which a service of the cluster answers.
+"""Find an address at which a Service of the cluster can be reached.
 
-Pods of process nodes have their own addresses on loopback, so the server connects to one of the service's pods
-directly. The address of a service without a selector comes from its Endpoints or EndpointSlices. A service of type
-ExternalName has that name as its address.
+Pods of process nodes have their own loopback addresses, so the server connects to one of the Service's pods directly.
+The address of a Service without a selector comes from its Endpoints or EndpointSlices. A Service of type ExternalName
+has its external name as its address.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class ServiceError(Exception):
-    """The error of a service without an address; the message is kube-apiserver's."""
+    """A Service without an address. The message is kube-apiserver's."""
 
 
 class SendError(Exception):
-    """The error of a body that a webhook's server did not answer; the message says why."""
+    """A body to which a webhook's server sent no response. The message says why."""
 
 
 class Address(NamedTuple):
@@ -35,7 +35,7 @@ class Address(NamedTuple):
 
 
 def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
-    """Return an address that answers on a port of a service. Raises `ServiceError`."""
+    """Return an address at which a port of a Service can be reached. Raises `ServiceError` if there is none."""
     entry = store.get(Key(SERVICE.resource, namespace, name))
     if entry is None:
         raise ServiceError(f'service "{name}" not found')
@@ -67,7 +67,7 @@ def _addresses_of_pods(store: Store, namespace: str, service: Service, port: Ser
 
 
 def _port_of_pod(pod: Pod, port: ServicePort) -> int:
-    """Return the port number in the pod that a port of a service leads to; 0 if the pod has no port of that name."""
+    """Return the number of the pod's port that a port of a Service leads to; 0 if the pod has no port of that name."""
     target = port.target_port or port.port
     if isinstance(target, int):
         return target

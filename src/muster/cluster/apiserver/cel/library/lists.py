@@ -1,4 +1,4 @@
-"""The functions of lists: those that Kubernetes adds, the sets extension, and the list extension."""
+"""The functions of lists: the functions that Kubernetes adds, the sets extension, and the list extension."""
 
 from collections.abc import Callable
 from functools import reduce

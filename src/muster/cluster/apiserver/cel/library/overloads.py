@@ -100,7 +100,7 @@ class Overload(Struct, frozen=True):
         return tuple(KINDS[parameter.partition("<")[0]] for parameter in self.parameters)
 
     def takes(self, types: tuple[type, ...]) -> bool:
-        """Return whether the overload takes arguments of these types."""
+        """Return whether the overload accepts arguments of these types."""
         return len(types) == len(self.parameters) and all(
             mine in (object, type_) for mine, type_ in zip(self.types, types, strict=True)
         )

@@ -1,10 +1,10 @@
 """A connection of HTTP/1.1: it reads requests with llhttp, and runs the application on one after the other.
 
-A connection bounds a slow or greedy client by:
+A connection limits a slow or greedy client by:
 
 - the time for the headers, and the time between two requests,
 - the bytes of the headers,
-- the bytes of a body that the application has not read, and of an answer that the client has not taken.
+- the bytes of a body that the application has not read, and of a response that the client has not received.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[Field] = []
-        self._header_bytes = 0  # of the request: its target, headers and trailers
+        self._header_bytes = 0  # the size of the request's target, headers and trailers
         self._pending_bytes = 0  # read by llhttp since its last event
         self._in_headers = False
         self._incoming: Exchange | None = None  # the request whose body arrives
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
     # -- input
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to serve a client, after the TLS handshake."""
+        """Start to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
         self._corked = CorkedTransport(transport, self._count_written)
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
-        """End every request of the client."""
+        """End every request of the client, because the client has disconnected."""
         self._shared.remove_connection(self)
         for timer in (self._header_timer, self._idle_timer):
             if timer is not None:
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
         del self._parser
 
     def data_received(self, data: bytes) -> None:
-        """Pass bytes from the client to the wire or to llhttp."""
+        """Pass bytes from the client to the wire (after an upgrade) or to llhttp."""
         if self._wire is not None:
             self._wire.feed(data)
             return
@@ -131,10 +131,10 @@ class Connection(asyncio.Protocol):
             self._start_header_timer()
 
     def eof_received(self) -> bool:
-        """Return whether the connection stays open for answers after the client has closed its side.
+        """Return whether the connection stays open for responses after the client has closed its sending side.
 
-        Without TLS a client may close its side once its requests are complete. With TLS, or while a stream is answered,
-        the close means that the client disconnects.
+        Without TLS a client may close its sending side when its requests are complete. With TLS, or during a stream,
+        this means that the client has disconnected.
         """
         last = self._waiting[-1] if self._waiting else self._answering
         if last is None or not last.is_read or last.streaming is not None or self._wire is not None:
@@ -152,11 +152,11 @@ class Connection(asyncio.Protocol):
         return self._incoming is None or self._incoming.is_read
 
     def _is_deaf(self) -> bool:
-        """Return whether no further byte belongs to a request."""
+        """Return whether no further byte can belong to a request."""
         return self._is_last and self._is_between
 
     def on_message_begin(self) -> None:
-        """Begin a request; llhttp calls this method and the next five."""
+        """Start a request. llhttp calls this method and the next five."""
         self._url = b""
         self._headers = []
         self._header_bytes = self._pending_bytes = 0
@@ -168,13 +168,13 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header, or count and drop a trailer. No proxy in front of this server has checked the trailers."""
-        self._count(len(name) + len(value) + 4)  # with the colon and the line end
+        """Store a header, or count and drop a trailer: no proxy in front of this server has checked trailers."""
+        self._count(len(name) + len(value) + 4)  # 4 bytes for the colon, the blank and the line end
         if self._in_headers:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Run the application on the request, or queue it behind the one under way. Its body follows."""
+        """Run the application on the request, or queue it behind the current one. Its body follows."""
         self._in_headers = False
         self._stop_header_timer()
         self._incoming = None
@@ -235,8 +235,9 @@ class Connection(asyncio.Protocol):
     def _refuse(self, text: bytes) -> None:
         """Answer 400 and close the connection.
 
-        If a complete request is under way, it gets its answer first, and the connection closes without the 400. If the
-        answer to this request has begun, the connection closes at once. So no client takes the 400 for another answer.
+        If a complete request is in progress, it gets its response first, and the connection closes without the 400. If
+        the response to this request has started, the connection closes at once. So no client takes the 400 for another
+        response.
         """
         answered, self._incoming = self._answering, None
         if answered is not None and answered.is_read:
@@ -278,7 +279,7 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(self._shared.tasks.discard)
 
     def finish(self) -> None:
-        """Go on after a complete answer: close, start the next request, or wait for one."""
+        """Continue after a complete response: close, start the next request, or wait for one."""
         exchange = self._answering
         assert exchange is not None, "an answer belongs to a request"
         self._corked.flush()
@@ -304,27 +305,27 @@ class Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
 
     def write(self, data: bytes) -> None:
-        """Send data, together with all other output of this turn of the loop."""
+        """Send data, together with all other output of this loop iteration."""
         self._corked.write(data)
 
     def write_last(self, data: bytes) -> None:
-        """Send the end of an answer, and all output before it."""
+        """Send the end of a response, and all output before it."""
         self._corked.write_now(data)
 
     async def drain(self) -> None:
-        """Wait until the client has taken most of the output."""
+        """Wait until the client has received most of the output."""
         while not self._is_writable.is_set():
             await self._is_writable.wait()
 
     def pause_writing(self) -> None:
-        """Begin to count unsent bytes, and cut the client off unless it catches up in time."""
+        """Start to count unsent bytes, and disconnect the client unless it catches up in time."""
         self._is_writable.clear()
         # After an upgrade there is no bound: a user may page slowly through the output of a command.
         if self._stall_timer is None and self._wire is None:
             self._stall_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on sending: the client has caught up."""
+        """Stop counting unsent bytes, because the client has caught up."""
         self._is_writable.set()
         self._behind = 0
         self._shared.unsent.forget(self.transport)
@@ -338,7 +339,7 @@ class Connection(asyncio.Protocol):
             self._tell_unsent()
 
     def count_held(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the response that the application still holds."""
         self._held = size
         if not self._is_writable.is_set():
             self._tell_unsent()
@@ -349,7 +350,7 @@ class Connection(asyncio.Protocol):
     # -- another protocol
 
     def leave_http(self) -> RawWire:
-        """Stop to parse HTTP, and return a wire that receives all further bytes from the client."""
+        """Stop parsing HTTP, and return a wire that receives all further bytes from the client."""
         self._wire = wire = RawWire(self)
         if self._early:
             wire.feed(self._early)
@@ -368,12 +369,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_closing(self) -> bool:
-        """Whether the transport takes no more output."""
+        """Whether the transport accepts no more output."""
         return self.transport.is_closing()
 
     @property
     def is_endless(self) -> bool:
-        """Whether the answer that is being sent ends only when the client or the server stops it."""
+        """Whether the current response ends only when the client or the server stops it."""
         return self._answering is not None and self._answering.is_endless
 
     def close(self) -> None:
@@ -381,16 +382,16 @@ class Connection(asyncio.Protocol):
         self._corked.close()
 
     def shutdown(self) -> None:
-        """Accept no more requests, and close once the current request has its answer."""
+        """Accept no more requests, and close after the response to the current request."""
         self._is_last = True
         if self._answering is None:
             self.close()
         else:
             self._answering.keeps_alive = False
-            self._stop_header_timer()  # its headers are not read any more, so they must not cut the answer off
+            self._stop_header_timer()  # headers are no longer read, so their time limit must not cut off the response
 
     def cut_streams(self) -> None:
-        """Break off the answer that is being sent if it has no end of its own."""
+        """Break off the current response if it has no end of its own."""
         if self.is_endless:
             self.abort()
 

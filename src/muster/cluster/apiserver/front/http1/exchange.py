@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/1.1 and its answer: the `Caller`, with the application's `receive` and `send`."""
+"""One request on a connection of HTTP/1.1, and its response: the `Caller`, with the ASGI calls `receive` and `send`."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-UNREAD_BYTES = 64 * 1024  # of a body that the application has not read; beyond it the client must wait
+UNREAD_BYTES = 64 * 1024  # the most unread bytes of a body; beyond it the client must wait
 
 Field = tuple[bytes, bytes]
 
@@ -21,22 +21,22 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 
 
 class ExchangeConnection(Protocol):
-    """The connection of an exchange, as the exchange needs it."""
+    """The methods of a connection that its exchanges use."""
 
     user: User | None
     slot: ConnectionSlot
 
     @property
     def is_closing(self) -> bool:
-        """Whether the transport takes no more output."""
+        """Whether the transport accepts no more output."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send data, or keep it for sending."""
+        """Send data, or buffer it for sending."""
         ...
 
     def write_last(self, data: bytes) -> None:
-        """Send the end of an answer, and all that was kept."""
+        """Send the end of a response, and all buffered data."""
         ...
 
     async def drain(self) -> None:
@@ -44,33 +44,33 @@ class ExchangeConnection(Protocol):
         ...
 
     def count_held(self, size: int) -> None:
-        """Set the number of bytes of the answer that the application still holds."""
+        """Set the number of bytes of the response that the application still holds."""
         ...
 
     def pace(self) -> None:
-        """Pause or resume reading, by how much of the client's input is unread."""
+        """Pause or resume reading, depending on how much of the client's input is unread."""
         ...
 
     def finish(self) -> None:
-        """Go on after a complete answer."""
+        """Continue after a complete response."""
         ...
 
     def close(self) -> None:
-        """Send what waits, and close."""
+        """Send the buffered data, and close."""
         ...
 
     def leave_http(self) -> RawWire:
-        """Return a wire that gets all later bytes of the connection."""
+        """Return a wire that receives all later bytes of the connection."""
         ...
 
 
 class Exchange:
-    """One HTTP/1.1 request and its answer.
+    """One HTTP/1.1 request and its response.
 
     keeps_alive: whether the connection takes another request afterwards.
     unread: bytes of the body that have arrived and that the application has not read.
     is_read: whether the whole request has arrived.
-    has_begun, has_ended: whether the answer has begun, and ended.
+    has_begun, has_ended: whether the response has started, and whether it is complete.
     """
 
     is_alone = True
@@ -94,14 +94,14 @@ class Exchange:
         self._pieces: list[bytes] = []
         self._is_lost = False
         self._is_chunked = True
-        self._bytes_left = 0  # of an answer with a length; -1 for one that ends with the connection
+        self._bytes_left = 0  # what remains of a response; -1 if it ends with the connection
         self._news: asyncio.Future[None] | None = None  # set while the application waits for the body
         scope["extensions"] = {EXTENSION: self}
 
     async def run(self, app: App) -> None:
         """Run the application on the request.
 
-        If it fails, answer 500, or close the connection if the answer has begun.
+        If it fails, answer 500, or close the connection if the response has started.
         """
         try:
             await app(self.scope, self.receive, self.send)
@@ -124,7 +124,7 @@ class Exchange:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or `http.disconnect` once the client is gone or the answer has ended.
+        """Return the next part of the body, or `http.disconnect` after the client has gone or the response is complete.
 
         The first call sends `100 Continue` if the client waits for that.
         """
@@ -153,7 +153,7 @@ class Exchange:
         return any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.scope["headers"])
 
     async def send(self, message: Message) -> None:
-        """Send the next part of the answer, once the client has taken most of the parts before."""
+        """Send the next part of the response, after the client has received most of the previous parts."""
         await self._carrier.drain()
         if self.is_gone:
             return
@@ -163,7 +163,7 @@ class Exchange:
             self._continue(message["body"], is_last=not message.get("more_body", False))
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole answer at once; its body is short."""
+        """Send a whole response with a short body at once."""
         await self._carrier.drain()
         if self.is_gone:
             return
@@ -181,10 +181,10 @@ class Exchange:
         self._carrier.write(head)
 
     def _head(self, status: int, headers: list[Field]) -> bytes:
-        """Return the status line and headers of the answer.
+        """Return the status line and headers of the response.
 
-        They decide how the body ends (its length, chunks, or the end of the connection) and whether the connection
-        stays open; the exchange keeps both.
+        Also record how the body ends (its length, chunks, or the end of the connection) and whether the connection
+        stays open, because the headers decide both.
         """
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         says_close = False
@@ -228,7 +228,7 @@ class Exchange:
             self._end()
 
     def _end(self) -> None:
-        """End the exchange after its complete answer; the connection goes on with the next request."""
+        """End the exchange after its complete response. The connection continues with the next request."""
         self.has_ended = True
         self._pieces.clear()  # the application does not read the rest of the body
         self.unread = 0
@@ -237,12 +237,12 @@ class Exchange:
 
     @property
     def is_received(self) -> bool:
-        """Whether the whole request has arrived, with its body."""
+        """Whether the whole request has arrived, including its body."""
         return self.is_read
 
     @property
     def is_gone(self) -> bool:
-        """Whether no answer can reach the client any more."""
+        """Whether no response can reach the client any more."""
         return self._is_lost or self._carrier.is_closing
 
     async def drain(self) -> None:
@@ -250,15 +250,15 @@ class Exchange:
         await self._carrier.drain()
 
     def count_held(self, size: int) -> None:
-        """Set the number of bytes of the answer that the application still holds."""
+        """Set the number of bytes of the response that the application still holds."""
         self._carrier.count_held(size)
 
     def break_off(self) -> None:
-        """Send what waits, and close: the client sees that the answer is incomplete."""
+        """Send the buffered data, and close, so that the client can tell that the response is incomplete."""
         self._carrier.close()
 
     def leave_http(self, headers: list[Field]) -> RawWire:
-        """Answer 101, and return the wire that gets all later bytes. The caller calls `break_off` at its end."""
+        """Answer 101, and return the wire for all later bytes. The caller calls `break_off` at the end."""
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
         self.has_begun = True
         self._carrier.write(b"\r\n".join(lines))

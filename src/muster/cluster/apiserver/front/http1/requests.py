@@ -6,7 +6,7 @@ from muster.cluster.apiserver.front.http1.exchange import Field
 
 
 def check_framing(headers: list[Field], version: str) -> None:
-    """Raise `HttpParserError` if the headers leave open where the request ends, or which host it is for."""
+    """Raise `HttpParserError` if the headers do not determine where the request ends, or its host."""
     names = [name for name, _ in headers]
     if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
         raise httptools.HttpParserError("no host, or more than one")

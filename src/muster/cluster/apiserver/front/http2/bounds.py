@@ -1,7 +1,7 @@
-"""The bounds on what one connection of HTTP/2 may cost the server.
+"""The limits on what one connection of HTTP/2 may cost the server.
 
-The bounds hold for open streams, for headers, for unread bodies (by the windows that the server opens), and, by
-`Patience`, for frames that cost the client nothing and the server some work.
+The limits cover open streams, headers, and unread bodies (by the windows that the server opens). `Patience` limits
+frames that cost the client nothing and the server some work.
 """
 
 from muster.cluster.apiserver.front.http2.frames import BadConnection, Code
@@ -10,17 +10,17 @@ from muster.cluster.apiserver.front.http2.frames import BadConnection, Code
 # limit, and a TLS handshake costs more than most requests.
 MAX_STREAMS = 5_000
 MAX_RESET_RUNNING = 250  # requests that the application still works on after the client has reset them
-MAX_HEADER_BYTES = 64 * 1024  # of one request
-MAX_HEADERS_BYTES = 16 << 20  # of all requests under way
-BODY_WINDOW = 16 * 1024  # of a body that the application has not begun to read
-READ_WINDOW = 256 * 1024  # of a body that the application reads
+MAX_HEADER_BYTES = 64 * 1024  # the limit of one request
+MAX_HEADERS_BYTES = 16 << 20  # the limit of all requests under way
+BODY_WINDOW = 16 * 1024  # the window of a body that the application does not read yet
+READ_WINDOW = 256 * 1024  # the window of a body that the application reads
 # The window of all bodies together: unread bodies can never fill the window of those that are read.
 WINDOW = MAX_STREAMS * BODY_WINDOW + (4 << 20)
 SMALL_BYTES = 256  # smaller pieces of a long body or answer cost patience
 UPDATE_BYTES = 4 * 1024  # what a Go client reads, if in small pieces as `kubectl logs`, between two window updates
 
 # The budget for frames that cost a client nothing: resets, pings, settings. Honest clients send few of them, some for
-# each connection and one for each watch that ends.
+# each connection and one for each watch that finishes.
 BURST = 10_000.0  # a client may reset all the requests of a connection at once, twice
 PER_SECOND = 100.0
 
@@ -33,7 +33,7 @@ class Patience:
         self._at = now
 
     def spend(self, now: float, count: int = 1) -> None:
-        """Take `count` tokens. Raises `BadConnection` if fewer are left."""
+        """Take `count` tokens from the bucket. Raises `BadConnection` if fewer are left."""
         self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
         self._at = now
         if self._left < count:

@@ -1,7 +1,7 @@
 """A connection of HTTP/2: the shell between a transport and the pure `Session`.
 
-The connection gives received bytes to the session, runs the application in a task for each request, and writes what the
-session has to send once in each turn of the loop. It bounds the client in time and memory. The session knows the
+The connection passes received bytes to the session, and runs the application in a task for each request. It writes the
+session's output once in each iteration of the loop. It limits the client in time and memory. The session implements the
 protocol.
 """
 
@@ -18,12 +18,12 @@ from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SEC
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
-PART_BYTES = 4 * 1024  # of input processed at a time
+PART_BYTES = 4 * 1024  # how much input is processed in one step
 # One turn of the loop processes at most this much input, and begins at most this many requests. Writes that begin in
 # the same turn go to the disk together.
 TURN_BYTES = 64 * 1024
 TURN_REQUESTS = 32
-PIECE_BYTES = 64 * 1024  # of output written at a time: TLS keeps a buffer as big as the biggest write
+PIECE_BYTES = 64 * 1024  # the largest write: TLS keeps a buffer as big as the largest write
 MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which a client that reads nothing is cut off
 
 
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to serve a client, after the TLS handshake."""
+        """Start to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
         self.slot.close = transport.abort
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         self.write_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
-        """End every request of the client."""
+        """End every request of the client, because the client has disconnected."""
         self._shared.remove_connection(self)
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
@@ -82,7 +82,10 @@ class Connection(asyncio.Protocol):
         self.transport = GONE
 
     def data_received(self, data: bytes) -> None:
-        """Process bytes from the client, some in each turn of the loop: they may hold thousands of requests."""
+        """Process bytes from the client, a part in each iteration of the loop.
+
+        One read may contain thousands of requests.
+        """
         if self._unread:
             self._unread += data
             return
@@ -97,7 +100,10 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _process(self, data: bytes) -> bool:
-        """Process the input of one turn, keep the rest for the next one, and return whether there is a rest."""
+        """Process a limited part of the input, and store the rest for the next loop iteration.
+
+        Return whether there is a rest.
+        """
         now, end, processed, begun = self._loop.time(), min(len(data), TURN_BYTES), 0, 0
         while processed < end and begun < TURN_REQUESTS:
             for event in self.session.receive(data[processed : processed + PART_BYTES], now):
@@ -112,7 +118,7 @@ class Connection(asyncio.Protocol):
         return bool(self._unread)
 
     def _expect_headers(self) -> None:
-        """Bound the time of a header list that has begun; `connection_made` has bounded the first one."""
+        """Limit the time of a header list that has started. `connection_made` has limited the first one."""
         begun = self.session.in_headers
         if not self._has_request or begun == self._awaited:
             return
@@ -146,7 +152,7 @@ class Connection(asyncio.Protocol):
         self._update_unsent((stream.number,))
 
     def done(self, stream: Stream) -> None:
-        """Release a stream whose application has ended."""
+        """Release a stream whose application has finished."""
         if stream.is_gone:
             self.session.reset_running -= 1
         self._touched[stream.number] = None
@@ -165,8 +171,8 @@ class Connection(asyncio.Protocol):
     def write(self) -> None:
         """Write to the transport until the session has no more output, or the transport closes.
 
-        The session sends answers only as far as the client's flow-control windows allow, and none while the transport
-        is paused. Acknowledgements and other control frames go out even then.
+        The session sends responses only within the client's flow-control windows, and none while the transport is
+        paused. Acknowledgements and other control frames are sent even then.
         """
         self._is_due = False
         changed = dict(self._touched)
@@ -185,7 +191,7 @@ class Connection(asyncio.Protocol):
         self._close_or_idle()
 
     def _update_unsent(self, numbers: Iterable[int]) -> None:
-        """Tell the streams and `Unsent` how many bytes of each are unsent, and drop streams that have ended."""
+        """Tell the streams and `Unsent` how many bytes of each stream are unsent, and drop finished streams."""
         for number in numbers:
             stream = self._streams.get(number)
             if stream is None:
@@ -199,7 +205,7 @@ class Connection(asyncio.Protocol):
                 self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._abort_stalled)
 
     def _close_or_idle(self) -> None:
-        """Close a connection that is over, abort one that is too far behind, or start the timer of an idle one."""
+        """Close a finished connection, abort one that is too far behind, or start the timer of an idle one."""
         if self.transport.is_closing():
             return
         if self.session.is_over or (self._is_leaving and self.session.is_idle):
@@ -232,13 +238,13 @@ class Connection(asyncio.Protocol):
             self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._abort_stalled)
 
     def pause_writing(self) -> None:
-        """Stop sending to a client that is behind, and cut it off unless it catches up in time."""
+        """Stop sending to a client that is behind, and disconnect it unless it catches up in time."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
         self._shared.unsent.set_unsent(self.transport, TLS_BYTES, self.slot.owner)
 
     def resume_writing(self) -> None:
-        """Go on sending: the client has caught up."""
+        """Resume sending, because the client has caught up."""
         self.is_paused = False
         self._shared.unsent.forget(self.transport)
         if self._pause_timer is not None:
@@ -248,24 +254,24 @@ class Connection(asyncio.Protocol):
     # -- the end
 
     def break_off(self, stream: Stream, code: Code) -> None:
-        """Cut off the answer of one request."""
+        """Break off the response to one request."""
         self.session.break_off(stream.number, code)
         self._end_stream(stream)
         self.write_soon()
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once the accepted ones are answered."""
+        """Accept no more requests, and close after the responses to the accepted requests."""
         self._is_leaving = True
         self.session.leave()
         self.write_soon()
 
     @property
     def is_endless(self) -> bool:
-        """Whether none of the answers under way has an end."""
+        """Whether there are responses, and none of them has an end of its own."""
         return bool(self._streams) and all(stream.is_endless for stream in self._streams.values())
 
     def cut_streams(self) -> None:
-        """Break off the answers that have no end of their own."""
+        """Break off the responses that have no end of their own."""
         for stream in list(self._streams.values()):
             if stream.is_endless:
                 stream.abort()

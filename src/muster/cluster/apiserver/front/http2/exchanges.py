@@ -1,18 +1,19 @@
-"""The requests under way on one connection of HTTP/2, and the state of their answers."""
+"""The current requests on one connection of HTTP/2, and the state of their responses."""
 
 from msgspec import Struct, field
 
 
 class Exchange(Struct):
-    """One HTTP/2 request and its answer.
+    """One HTTP/2 request and its response.
 
-    may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk the window.
-    may_come: bytes of the body that the server's window still takes.
-    length: length of the body by its headers, or None.
+    may_send: how many bytes of the response the client's window still allows; negative after the client has shrunk the
+    window.
+    may_come: how many bytes of the body the server's window still allows.
+    length: length of the body by its headers; None if unknown.
     received_bytes: bytes of the body that have arrived.
     is_received: whether the whole request has arrived.
-    ends: whether the answer ends after `unsent`.
-    unsent: the part of the answer that waits for the window.
+    ends: whether the response ends after `unsent`.
+    unsent: the part of the response that waits for the window.
     """
 
     may_send: int
@@ -29,7 +30,7 @@ class Exchange(Struct):
 class Exchanges(dict[int, Exchange]):
     """The exchanges of one connection, by the numbers of their streams."""
 
-    headers_bytes = 0  # of all exchanges
+    headers_bytes = 0  # the size of the headers of all exchanges
 
     def begin(self, number: int, exchange: Exchange) -> None:
         """Add an exchange."""
@@ -37,7 +38,7 @@ class Exchanges(dict[int, Exchange]):
         self.headers_bytes += exchange.headers_bytes
 
     def end(self, number: int) -> None:
-        """Remove an exchange if it is still there."""
+        """Remove an exchange if it still exists."""
         exchange = self.pop(number, None)
         if exchange is not None:
             self.headers_bytes -= exchange.headers_bytes

@@ -33,7 +33,7 @@ PRIORITY_BYTES = 5
 
 
 class Code(IntEnum):
-    """The reason why a stream or a connection ends."""
+    """The reason why a stream or a connection closes."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
 
 class BadConnection(Exception):  # noqa: N818  (the name states the fact)
-    """A breach of the protocol that ends the connection."""
+    """A breach of the protocol for which the connection is closed."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -117,18 +117,18 @@ def window_update(stream: int, size: int) -> bytes:
 
 
 def encode_reset(stream: int, code: Code) -> bytes:
-    """Return the frame that ends a stream at once."""
+    """Return the frame that closes a stream at once."""
     return encode_head(4, RST_STREAM, 0, stream) + _NUMBER.pack(code)
 
 
 def go_away(last: int, code: Code, text: str = "") -> bytes:
-    """Return the frame that says that the server ignores every stream after `last`."""
+    """Return the frame that announces that the server ignores every stream after `last`."""
     debug_data = text.encode()
     return encode_head(8 + len(debug_data), GOAWAY, 0, 0) + _TWO_NUMBERS.pack(last, code) + debug_data
 
 
 def number_of(payload: bytes) -> int:
-    """Return the number that is the whole payload of a frame. Raises `BadConnection`."""
+    """Return the number that is the whole payload of a frame. Raises `BadConnection` for a wrong size."""
     if len(payload) != _NUMBER.size:
         raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")
     (number,) = _NUMBER.unpack(payload)
@@ -136,7 +136,7 @@ def number_of(payload: bytes) -> int:
 
 
 def remove_padding(frame: Frame) -> bytes:
-    """Return the payload without padding. Raises `BadConnection`."""
+    """Return the payload without padding. Raises `BadConnection` for invalid padding."""
     payload = frame.payload
     if not frame.flags & PADDED:
         return payload

@@ -42,7 +42,7 @@ class HeaderError(Exception):
 
 
 class TooLongError(HeaderError):
-    """A header list longer than the bound."""
+    """A header list that exceeds the size limit."""
 
 
 class Decoder:
@@ -57,10 +57,10 @@ class Decoder:
         self._table: deque[Field] = deque()  # newest first
         self._size = 0
         self._room = TABLE_BYTES
-        self.size = 0  # of the last list, by the same count as `most`
+        self.size = 0  # the size of the last list, counted like `most`
 
     def decode(self, block: bytes) -> list[Field]:
-        """Return the header list of a block. Raises `HeaderError`."""
+        """Return the header list of a block. Raises `HeaderError` for an invalid or too long block."""
         try:
             return self._decode(block)
         except IndexError:

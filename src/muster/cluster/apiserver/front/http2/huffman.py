@@ -2,7 +2,8 @@
 
 from functools import cache
 
-# The bits in the code of each byte, and last those of the end. The code is canonical, so the lengths define it.
+# The number of bits in the code of each byte, and last in the code of the end. The code is canonical, so the lengths
+# define it.
 _LENGTHS = bytes.fromhex(
     "0d171c1c1c1c1c1c1c181e1c1c1e1c1c1c1c1c1c1c1c1e1c1c1c1c1c1c1c1c1c060a0a0c0d06080b0a0a080b080606060505050606060606"
     "060607080f060c0a0d06070707070707070707070707070707070707070707070807080d130d0e060f050605060506060605070706060605"
@@ -18,10 +19,10 @@ class HuffmanError(Exception):
 
 
 class _Node:
-    """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte.
+    """A node in the tree of codes. Its two successors, by the next bit, are nodes or decoded bytes.
 
-    steps: for eight bits, as a byte: the bytes that they complete and the node that they lead to. A step is added when
-    it is first needed.
+    steps: for each value of the next eight bits, the bytes that these bits complete and the node that they lead to. A
+    step is added when it is first needed.
     """
 
     __slots__ = ("accepts", "next", "steps")
@@ -46,7 +47,7 @@ def decode(data: bytes) -> bytes:
 def _add_step(start: _Node, byte: int) -> tuple[bytes, _Node]:
     """Follow eight bits from a node, and store the result in the node's `steps`.
 
-    Return the same result: the bytes that the bits complete, and the node that they lead to. Raises `HuffmanError`.
+    Return the bytes that the bits complete, and the node that they lead to. Raises `HuffmanError`.
     """
     decoded, node = bytearray(), start
     for shift in range(7, -1, -1):

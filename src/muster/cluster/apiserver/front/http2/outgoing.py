@@ -1,4 +1,4 @@
-"""The output of one connection: frames go out as they are, and answers as far as the client's windows allow."""
+"""The output of one connection: control frames are sent at once, and responses within the client's windows."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ class Outgoing:
         self._written: list[bytes | memoryview] = []
         self._ready: dict[int, None] = {}  # streams that can send within their windows; the next to send comes first
         self._may_send = DEFAULT_WINDOW
-        self.first_window = DEFAULT_WINDOW  # of a new stream
+        self.first_window = DEFAULT_WINDOW  # the window of a new stream
         self._answered_by = 0  # free window updates, which data that was sent has earned
         self._was_small = False  # whether the window cut the last piece of an answer to less than `SMALL_BYTES`
 
@@ -26,7 +26,7 @@ class Outgoing:
         self._written += pieces
 
     def take(self) -> bytes:
-        """Return the bytes to write now, and forget them."""
+        """Return the bytes to write now, and clear them."""
         if not self._written:
             return b""
         written, self._written = self._written, []
@@ -35,9 +35,10 @@ class Outgoing:
     # -- answers
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
-        """Add a part of an answer, and return how many bytes of the answer are unsent.
+        """Add a part of a response, and return how many bytes of the response are unsent.
 
-        On an ended stream nothing is added.
+        Drop the part if the stream has ended.
+        ends: whether this is the last part.
         """
         exchange = self._exchanges.get(number)
         if exchange is None:
@@ -56,9 +57,9 @@ class Outgoing:
         return (number for number, exchange in self._exchanges.items() if exchange.unsent_bytes)
 
     def pump(self, most: int, now: float) -> Iterator[int]:
-        """Queue about `most` bytes of answers as frames, within the client's windows; yield the stream of each frame.
+        """Queue about `most` bytes of responses as frames, within the client's windows; yield the stream of each frame.
 
-        Raises `BadConnection` if the client's windows cut answers into small pieces again and again.
+        Raises `BadConnection` if the client's windows keep cutting responses into small pieces.
         """
         while self._ready and most > 0:
             number = next(iter(self._ready))
@@ -70,7 +71,7 @@ class Outgoing:
             yield number
 
     def _let_out(self, number: int, exchange: Exchange, now: float) -> int:
-        """Queue one frame of an answer, and return how many bytes of the answer it has."""
+        """Queue one frame of a response; return how many bytes of the response the frame contains."""
         # The client may have made the window smaller than what was sent already.
         size = max(min(exchange.unsent_bytes, exchange.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)
         data = _take_first(exchange.unsent, size)
@@ -93,13 +94,17 @@ class Outgoing:
         return size + frames.HEAD_BYTES
 
     def _small(self, size: int, now: float, *, is_cut: bool) -> None:
-        """Charge the client's patience for two small cut pieces in a row: one alone may be the rest of a window."""
+        """Charge the client's patience for two small cut pieces in a row. A single one may be the rest of a window.
+
+        size: the bytes of the piece.
+        is_cut: whether the client's window cut it.
+        """
         was_small, self._was_small = self._was_small, is_cut and size < SMALL_BYTES
         if was_small and self._was_small:
             self._patience.spend(now)
 
     def forget(self, number: int) -> None:
-        """Drop what is left to send on a stream."""
+        """Drop the unsent output of a stream."""
         self._exchanges.end(number)
         self._ready.pop(number, None)
 
@@ -112,7 +117,7 @@ class Outgoing:
             raise BadConnection(Code.FLOW_CONTROL_ERROR if size else Code.PROTOCOL_ERROR, "a window out of range")
 
     def may_open(self, now: float) -> None:
-        """Count a window update: free if sent data has earned it, else at the cost of patience.
+        """Count a window update: free if sent data justifies it, else charged to the client's patience.
 
         Raises `BadConnection`.
         """
@@ -122,7 +127,10 @@ class Outgoing:
             self._patience.spend(now)
 
     def open(self, number: int, size: int) -> None:
-        """Let a stream send `size` more bytes, or fewer if that is negative (flow control). Raises `BadConnection`."""
+        """Let a stream send `size` more bytes, or fewer if `size` is negative (flow control).
+
+        Raises `BadConnection`.
+        """
         exchange = self._exchanges[number]
         exchange.may_send += size
         if exchange.may_send > MAX_WINDOW:
@@ -131,7 +139,7 @@ class Outgoing:
             self._ready.setdefault(number)
 
     def set_first_window(self, size: int, now: float) -> None:
-        """Set the first window of new streams, and change the window of open ones accordingly.
+        """Set the initial window of new streams, and change the windows of open streams accordingly.
 
         Raises `BadConnection`.
         """

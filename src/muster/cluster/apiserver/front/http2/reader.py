@@ -1,4 +1,4 @@
-"""The reader of one connection: it joins pieces of bytes of any size and gives the complete frames."""
+"""The reader of one connection: it joins received pieces of any size and returns the complete frames."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ class Reader:
         self._is_greeted = False  # the client has sent its preface
 
     def frames(self, data: bytes) -> Iterator[Frame]:
-        """Add bytes, and yield the frames that are complete now. Raises `BadConnection`."""
+        """Add bytes, and yield the frames that are now complete. Raises `BadConnection`."""
         buffer = self._buffer + data if self._buffer else data
         at = 0
         if not self._is_greeted:

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from muster.cluster.apiserver.front.http2.headers import Field
 
 _PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
-# Headers of one connection of HTTP/1.1; HTTP/2 forbids them.
+# Headers about one connection in HTTP/1.1; HTTP/2 forbids them.
 _FORBIDDEN = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _METHOD = re.compile(rb"[A-Z]+")
@@ -17,11 +17,14 @@ _MAX_LENGTH_DIGITS = 18
 
 
 class Malformed(Exception):  # noqa: N818  (the name states the fact)
-    """A header list that is no request: the server resets its stream, and the connection goes on."""
+    """A header list that is no request. The server resets its stream, and the connection continues."""
 
 
 class Head(NamedTuple):
-    """A request without its body. `length` is the body's length by the headers, or None."""
+    """A request without its body.
+
+    length: the body's length by the headers; None if they do not contain it.
+    """
 
     method: str
     path: str  # not percent-encoded

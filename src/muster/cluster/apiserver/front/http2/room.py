@@ -15,7 +15,7 @@ class Room:
         self._out = out
         self._may_come = WINDOW
         self._owed = 0  # the part of `_may_come` that the client has not been granted yet
-        self.of_body = DEFAULT_WINDOW  # of a new stream; the protocol's until the client has acknowledged our settings
+        self.of_body = DEFAULT_WINDOW  # a new stream's window; the default until the client acknowledges the settings
 
     @property
     def is_known(self) -> bool:
@@ -29,13 +29,13 @@ class Room:
         self.of_body = BODY_WINDOW
 
     def take(self, size: int) -> None:
-        """Count `size` bytes that have arrived. Raises `BadConnection` past the window of the connection."""
+        """Count `size` bytes that have arrived. Raises `BadConnection` if they exceed the window of the connection."""
         self._may_come -= size
         if self._may_come < 0:
             raise BadConnection(Code.FLOW_CONTROL_ERROR, "more than the window lets in")
 
     def give_back(self, size: int) -> None:
-        """Count `size` bytes as freed, and open the window of the connection once that is worth a frame."""
+        """Count `size` bytes as freed, and widen the window of the connection when that is worth a frame."""
         self._may_come += size
         self._owed += size
         if self._owed >= WINDOW // 8:
@@ -43,7 +43,7 @@ class Room:
             self._owed = 0
 
     def read(self, number: int) -> None:
-        """Open a bigger window for the body of a stream that the application begins to read."""
+        """Open a bigger window for the body of a stream that the application starts to read."""
         exchange = self._exchanges.get(number)
         if (
             exchange is not None
@@ -53,7 +53,7 @@ class Room:
             self._let_in(number, exchange)
 
     def count_read(self, number: int, size: int) -> None:
-        """Count `size` bytes of a body as read, and open its window again once half of it is used."""
+        """Count `size` bytes of a body as read, and widen its window again when half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)
         if exchange is not None and not exchange.is_received and exchange.may_come <= READ_WINDOW // 2:

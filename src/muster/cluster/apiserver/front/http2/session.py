@@ -1,7 +1,7 @@
-"""The state of one connection of HTTP/2, pure: received bytes become events, and answers become frames to write.
+"""The state of one connection of HTTP/2, pure: received bytes become events, and responses become frames to write.
 
-A session checks the protocol, keeps windows and settings, and answers pings. It runs no request and does no I/O; both
-are left to `connection`.
+A session checks the protocol, tracks windows and settings, and answers pings. It runs no request and does no I/O;
+`connection` does both.
 """
 
 from collections.abc import Iterator
@@ -86,9 +86,9 @@ class Session:
     # -- input
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """Process bytes from the client, and return the events in them.
+        """Process bytes from the client, and return their events.
 
-        A breach of the protocol raises nothing: it queues a GOAWAY frame and sets `is_over`.
+        A breach of the protocol raises no error: it queues a GOAWAY frame and sets `is_over`.
         """
         events: list[Event] = []
         if self.is_over:
@@ -102,7 +102,7 @@ class Session:
 
     @property
     def in_headers(self) -> int | None:
-        """The stream whose header list has begun and not ended."""
+        """The stream whose header list is incomplete; None if there is none."""
         return self._block[0] if self._block else None
 
     def _handle_frame(self, frame: Frame, events: list[Event], now: float) -> None:
@@ -320,16 +320,20 @@ class Session:
     # -- output
 
     def answer(self, number: int, status: int, headers: list[Field]) -> None:
-        """Queue the head of an answer."""
+        """Queue the status and headers of a response."""
         block = encode([(b":status", b"%d" % status), *headers])
         self._outgoing.frame(frames.encode_headers(number, block, ends=False))
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
-        """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""
+        """Add a part of a response, and return how many bytes of the response are unsent.
+
+        Drop the part if the stream has ended.
+        ends: whether this is the last part.
+        """
         return self._outgoing.send(number, data, ends=ends)
 
     def count_unsent(self, number: int) -> int:
-        """Return the bytes of an answer that wait."""
+        """Return how many bytes of a response are unsent."""
         stream = self._exchanges.get(number)
         return stream.unsent_bytes if stream else 0
 
@@ -338,9 +342,9 @@ class Session:
         return number in self._exchanges
 
     def pump(self, most: int, now: float) -> list[int]:
-        """Queue about `most` bytes of answers as frames, and return the streams of the frames.
+        """Queue about `most` bytes of responses as frames, and return the streams of the frames.
 
-        The client's windows bound how much is queued.
+        The client's windows limit how much is queued.
         """
         progressed: dict[int, None] = {}
         try:
@@ -351,7 +355,7 @@ class Session:
         return list(progressed)
 
     def read(self, number: int) -> None:
-        """Open a bigger window for the body of a stream that the application begins to read."""
+        """Open a bigger window for the body of a stream that the application starts to read."""
         self._room.read(number)
 
     def count_read(self, number: int, size: int) -> None:
@@ -359,19 +363,19 @@ class Session:
         self._room.count_read(number, size)
 
     def break_off(self, number: int, code: Code) -> None:
-        """Reset a stream whose answer cannot be completed."""
+        """Reset a stream whose response cannot be completed."""
         if number in self._exchanges:
             self._reset(number, code)
 
     def leave(self) -> None:
-        """Take no more requests; the accepted ones are answered."""
+        """Accept no more requests. The accepted requests still get their responses."""
         if not self._leaves:
             self._leaves = True
             self._outgoing.frame(frames.go_away(self._last_processed, Code.NO_ERROR))
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way."""
+        """Whether no request is in progress."""
         return not self._exchanges
 
     @property
@@ -380,13 +384,13 @@ class Session:
         return self._outgoing.waiting
 
     def take(self) -> bytes:
-        """Return the bytes to write now, and forget them."""
+        """Return the bytes to write now, and clear them."""
         return self._outgoing.take()
 
     # -- the end
 
     def _no_stream(self, number: int) -> None:
-        """Raise `BadConnection` for a frame of a stream that never began; one of an ended stream is harmless."""
+        """Raise `BadConnection` for a frame of a stream that never started. A frame of an ended stream is harmless."""
         if not number or number > self._last or number % 2 == 0:
             raise BadConnection(Code.PROTOCOL_ERROR, "a frame of a stream that has not begun")
 

@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/2 and its answer: the `Caller`, with the application's `receive` and `send`."""
+"""One request on a connection of HTTP/2 and its response: the `Caller`, with the application's `receive` and `send`."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamConnection(Protocol):
-    """The connection of a stream, as the stream needs it."""
+    """The methods of a connection that its streams use."""
 
     user: User | None
     slot: ConnectionSlot
@@ -37,16 +37,16 @@ class StreamConnection(Protocol):
         ...
 
     def done(self, stream: "Stream") -> None:
-        """Release a stream whose application has ended."""
+        """Release a stream whose application has finished."""
         ...
 
     def break_off(self, stream: "Stream", code: Code) -> None:
-        """Cut off the answer of a stream."""
+        """Break off the response of a stream."""
         ...
 
 
 class Stream:
-    """A request on its connection, from its head until the application has ended."""
+    """A request on its connection, from its headers until the application has finished."""
 
     is_upgrade = False
     is_alone = False
@@ -67,14 +67,17 @@ class Stream:
         self.is_received = request.is_over  # the whole request has arrived
         self._received: deque[bytes] = deque()
         self._is_read = False
-        self._has_begun = False  # whether the answer has begun
+        self._has_begun = False  # whether the response has begun
         self._has_ended = False
         self._unsent = 0
         self.held = 0  # bytes of the answer that the application still holds
         self._news: asyncio.Future[None] | None = None  # set while the application waits for the body or the client
 
     async def run(self, app: App) -> None:
-        """Run the application on the request. If it fails, answer 500, or reset the stream if the answer has begun."""
+        """Run the application on the request.
+
+        If it fails, answer 500, or reset the stream if the response has started.
+        """
         try:
             await app(scope_of(self._head, self, has_body=self._has_body), self.receive, self.send)
             if not self._has_ended and not self.is_gone:
@@ -97,7 +100,7 @@ class Stream:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return the next part of the body, or `http.disconnect` once the client is gone.
+        """Return the next part of the body, or `http.disconnect` after the client has gone.
 
         The first call widens the window of the body, and sends status 100 if the client waits for that.
         """
@@ -120,7 +123,7 @@ class Stream:
         return {"type": "http.request", "body": data, "more_body": not self.is_received}
 
     async def send(self, message: Message) -> None:
-        """Send the next part of the answer, once the client has taken most of the parts before."""
+        """Send the next part of the response, after the client has received most of the previous parts."""
         await self.drain()
         if self.is_gone:
             return
@@ -138,7 +141,7 @@ class Stream:
             self._carrier.write_soon(self.number)
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole answer at once; its body is short."""
+        """Send a whole response with a short body at once."""
         if self.is_gone:
             return
         session = self._carrier.session
@@ -149,12 +152,12 @@ class Stream:
         self._carrier.write_soon(self.number)
 
     async def drain(self) -> None:
-        """Wait until little is left to send."""
+        """Wait until only few bytes of the response are unsent."""
         while self._unsent > HELD_BYTES and not self.is_gone:
             await self._wait()
 
     def count_held(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the response that the application still holds."""
         self.held = size
 
     async def _wait(self) -> None:
@@ -165,18 +168,18 @@ class Stream:
             self._news = None
 
     def break_off(self) -> None:
-        """Send what waits, and reset the stream: the client sees that the answer is incomplete."""
+        """Send the buffered data, and reset the stream, so that the client can tell that the response is incomplete."""
         self._carrier.write()
         self._carrier.break_off(self, Code.INTERNAL_ERROR)
 
     def leave_http(self, headers: list[Field]) -> RawWire:  # noqa: ARG002
-        """Raise `ApiError` (400): a client that wants another protocol must use HTTP/1.1."""
+        """Raise `ApiError` (400), because a client that wants another protocol must use HTTP/1.1."""
         raise bad_request(UPGRADE_REQUIRED)
 
     # -- for the connection
 
     def add_body(self, data: bytes, *, is_over: bool) -> None:
-        """Keep a part of the body for the application. `is_over`: it is the last part."""
+        """Store a part of the body for the application. is_over: whether it is the last part."""
         self.is_received = is_over
         if self.is_done:
             self._carrier.session.count_read(self.number, len(data))
@@ -185,7 +188,7 @@ class Stream:
         self._wake_reader()
 
     def set_unsent(self, unsent: int) -> None:
-        """Set the unsent bytes of the answer, and let the application go on once few are left."""
+        """Set the number of unsent bytes of the response, and let the application continue if only few are left."""
         self._unsent = unsent
         if unsent <= HELD_BYTES:
             self._wake_reader()
@@ -199,7 +202,7 @@ class Stream:
             self.streaming.cancel()
 
     def abort(self) -> None:
-        """Break off the answer, because the server stops or the client takes too little of it."""
+        """Break off the response, because the server stops or the client receives it too slowly."""
         self._carrier.break_off(self, Code.CANCEL)
 
     def _drop_body(self) -> None:
@@ -212,7 +215,10 @@ class Stream:
 
 
 def scope_of(head: Head, stream: Stream, *, has_body: bool) -> dict[str, Any]:
-    """Return the ASGI scope of a request. A body of unknown length gets the header that HTTP/1.1 has for it."""
+    """Return the ASGI scope of a request.
+
+    A body of unknown length gets the header `transfer-encoding: chunked`, as in HTTP/1.1.
+    """
     is_chunked = has_body and head.length is None
     return {
         "type": "http",
@@ -227,5 +233,5 @@ def scope_of(head: Head, stream: Stream, *, has_body: bool) -> dict[str, Any]:
 
 
 def fields_of(headers: list[Field]) -> list[Field]:
-    """Return the headers of an answer without `connection`, which HTTP/2 forbids."""
+    """Return the headers of a response without `connection`, which HTTP/2 forbids."""
     return [field for field in headers if field[0] != b"connection"]

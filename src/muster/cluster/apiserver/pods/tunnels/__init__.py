@@ -4,5 +4,5 @@
 - `wire` carries bytes both ways, and `websocket` messages.
 - `channels` and `spdy` encode and decode the messages, and are pure. kubectl forwards ports in frames of SPDY inside a
   WebSocket (kubernetes KEP-4006).
-- `command` and `forward` hold the conversations. The pod's end comes from its node, see `pods.access`.
+- `command` and `forward` hold the conversations. The pod's node provides the pod's end, see `pods.access`.
 """

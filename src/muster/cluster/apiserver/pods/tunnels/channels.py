@@ -1,9 +1,9 @@
 """Encode and decode the channels of a remote command in the messages of one WebSocket. Pure.
 
 The channels are stdin, stdout, stderr, error and resize. A message is a byte that names the channel, then data. The
-subprotocols differ in three things: whether messages are base64 text, what the error channel contains, and whether a
-client can end one channel before the others.
-Source: k8s.io/apimachinery, `util/remotecommand` and `util/httpstream/wsstream`; kubernetes KEP-4006 for v5.
+subprotocols differ in three ways: whether messages are base64 text, what the error channel contains, and whether a
+client can close one channel before the others. Source: k8s.io/apimachinery, `util/remotecommand` and
+`util/httpstream/wsstream`; kubernetes KEP-4006 for v5.
 """
 
 import binascii
@@ -19,13 +19,13 @@ from msgspec import Struct
 from muster.api.status import Status, StatusCause, StatusDetails
 
 _CLOSE = 255  # in v5, the channel of a message whose data names the channel that ends
-_MAX_SIZE_BYTES = 1024  # of a terminal's size as JSON
-_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of the sizes in one message
+_MAX_SIZE_BYTES = 1024  # the limit of a terminal's size as JSON
+_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # the limit of all sizes in one message
 _MAX_CELLS = 65535
 
 
 class ChannelError(ValueError):
-    """The error of a message that cannot be decoded."""
+    """A message that cannot be decoded."""
 
 
 class ChannelDialect(Struct, frozen=True):
@@ -33,7 +33,7 @@ class ChannelDialect(Struct, frozen=True):
 
     base64: messages are text, with the channel as a digit and the data in base64.
     statuses: the error channel carries a Status at the end; otherwise plain text, and only after a failure.
-    half_close: the client can end one channel alone; the server's channels always end together.
+    half_close: the client can close one channel alone; the server's channels always close together.
     """
 
     base64: bool = False
@@ -52,7 +52,7 @@ DIALECTS: Mapping[str, ChannelDialect] = {
 
 
 class Piece(Struct, frozen=True):
-    """Data that the client sent on a channel. `last`: whether the client has ended the channel."""
+    """Data that the client sent on a channel. last: whether the client has closed the channel."""
 
     channel: int
     data: bytes = b""
@@ -60,7 +60,7 @@ class Piece(Struct, frozen=True):
 
 
 def decode(dialect: ChannelDialect, message: bytes) -> Piece | None:
-    """Decode a message; return None for an empty one. Raises `ChannelError`."""
+    """Return the decoded message; None for an empty message. Raises `ChannelError`."""
     if not message:
         return None
     channel, data = message[0], message[1:]
@@ -85,7 +85,7 @@ def encode(dialect: ChannelDialect, channel: int, data: bytes) -> bytes:
 
 
 def make_exit_status(code: int) -> Status:
-    """Return the Status of a command that ended with this exit code."""
+    """Return the Status of a command that exited with this exit code."""
     if code == 0:
         return Status(status="Success")
     message = f"command terminated with non-zero exit code: command terminated with exit code {code}"
@@ -94,7 +94,10 @@ def make_exit_status(code: int) -> Status:
 
 
 def encode_outcome(status: Status, *, as_status: bool) -> bytes:
-    """Return the data of the error channel for a Status: as JSON, or else its message, which is empty for a success."""
+    """Return the data of the error channel for a Status.
+
+    as_status: whether the data is the Status as JSON; otherwise it is its message, which is empty for a success.
+    """
     if as_status:
         members: dict[str, Any] = {"metadata": {}}
         return msgspec.json.encode(members | msgspec.to_builtins(status))
@@ -103,12 +106,12 @@ def encode_outcome(status: Status, *, as_status: bool) -> bytes:
 
 @dataclass(slots=True)
 class Sizes:
-    """The parser of the resize channel, which is a sequence of JSON objects that hold sizes of a terminal."""
+    """The parser of the resize channel, which is a sequence of JSON objects with terminal sizes."""
 
     _rest: str = field(default="", init=False)
 
     def feed(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the sizes that are complete now, as (columns, rows). Raises `ChannelError`."""
+        """Return the sizes that are complete after these data, as (columns, rows). Raises `ChannelError`."""
         if len(data) > _MAX_SIZES_BYTES:
             raise ChannelError(f"more than {_MAX_SIZES_BYTES} bytes of terminal sizes at once")
         text = (self._rest + data.decode(errors="replace")).lstrip()

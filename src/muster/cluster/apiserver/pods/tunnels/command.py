@@ -1,4 +1,4 @@
-"""Hold the conversation of exec and attach between a program in a container and the client at its streams."""
+"""Hold the conversation of exec and attach, between a program in a container and the client that uses its streams."""
 
 import asyncio
 from collections.abc import Collection
@@ -27,7 +27,7 @@ _WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
     """Start a program, carry its input and output over a WebSocket, and send its exit status at the end.
 
-    If the client leaves, the program is left at once. Raises `WireError`, `ChannelError`.
+    When the client disconnects, leave the program at once. Raises `WireError`, `ChannelError`.
     """
     line = _Channels(wire, dialect)
     await line.begin(channels)
@@ -50,7 +50,7 @@ async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: O
 
 
 async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Pass the client's messages on to the program until the client disconnects.
+    """Pass the client's messages to the program until the client disconnects.
 
     Raises `ChannelError` for data on a channel that clients do not write to.
     """
@@ -76,7 +76,8 @@ async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Progr
 async def _write(line: "_Channels", data: bytes, program: Program) -> None:
     """Write to the program.
 
-    Send the client an empty message now and then, because nothing reads the client's messages meanwhile.
+    Send the client an empty message at intervals to detect a disconnection, because nothing reads the client's messages
+    meanwhile.
     """
     writing = asyncio.ensure_future(program.write(data))
     try:
@@ -88,7 +89,7 @@ async def _write(line: "_Channels", data: bytes, program: Program) -> None:
 
 
 async def _show(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Send the program's output to the client, until the program has ended."""
+    """Send the program's output to the client, until the program exits."""
     async for channel, data in program.output():
         assert channel in (STDOUT, STDERR)
         if channel in channels:
@@ -103,12 +104,15 @@ class _Channels:
         self._dialect = dialect
 
     async def begin(self, channels: Collection[int]) -> None:
-        """Send the empty message by which a client learns that the conversation has begun."""
+        """Send the empty message that tells a client that the conversation has started."""
         written = [channel for channel in (STDOUT, STDERR) if channel in channels]
         await self.send(written[0] if written else ERROR, b"")
 
     async def receive(self) -> Piece | None:
-        """Return the client's next message; None once the client is gone. Raises `WireError`, `ChannelError`."""
+        """Return the client's next message; None after the client has disconnected.
+
+        Raises `WireError`, `ChannelError`.
+        """
         while message := await self._wire.receive():
             if (piece := decode(self._dialect, message)) is not None:
                 return piece
@@ -119,11 +123,11 @@ class _Channels:
         await self._wire.send(encode(self._dialect, channel, data))
 
     async def nudge(self) -> None:
-        """Send an empty message, which soon fails if the client is gone. Raises `WireError`."""
+        """Send an empty message, which soon fails if the client has disconnected. Raises `WireError`."""
         await self.send(ERROR, b"")
 
     async def finish(self, status: Status) -> None:
-        """Send how the command ended, and close the conversation. Raises `WireError`."""
+        """Send the result of the command, and close the conversation. Raises `WireError`."""
         if data := encode_outcome(status, as_status=self._dialect.statuses):
             await self.send(ERROR, data)
         await self._wire.close()

@@ -13,16 +13,16 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire, WireError
 from muster.cluster.nodeconnection import Dial
 from muster.runtime.tasks import cancel
 
-MAX_CONNECTIONS = 1000  # of one client, open at once
+MAX_CONNECTIONS = 1000  # the most open connections of one client
 _PIECE_BYTES = 32 << 10
-# The most pieces that wait for a port. When they are reached, the client's other connections wait too.
+# The maximum number of queued pieces for a port. When it is reached, the client's other connections wait too.
 _QUEUED_PIECES = 8
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 class _Connection(Struct):
-    """One forwarded connection: the pieces that wait for the port, and the task that carries them.
+    """One forwarded connection: the queued pieces for the port, and the task that carries them.
 
     data, error: the streams or channels of the connection; 0 before they are open.
     """
@@ -35,12 +35,12 @@ class _Connection(Struct):
     task: asyncio.Task[None] | None = None
 
     async def feed(self, piece: bytes) -> None:
-        """Queue a piece for the port, and wait while the queue is full. An empty piece ends the client's side."""
+        """Queue a piece for the port, and wait while the queue is full. An empty piece closes the client's side."""
         if not self.over:
             await self.pieces.put(piece)
 
     def end(self) -> None:
-        """Drop all pieces, which releases the task that waits to queue another."""
+        """Drop all pieces, and so release a task that waits to queue another piece."""
         self.over = True
         while not self.pieces.empty():
             self.pieces.get_nowait()
@@ -104,7 +104,7 @@ class _Forwarding:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Serve the client until it is gone."""
+        """Serve the client until it disconnects."""
         while data := await self._wire.receive():
             for event in self._spdy.receive(data):
                 if answer := await self._handle_event(event):
@@ -173,7 +173,10 @@ class _Forwarding:
 
 
 async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send) -> None:
-    """Connect to the port, and carry data both ways until the port's side has ended. Raises `WireError`."""
+    """Connect to the port, and carry data both ways until the port's side closes. Raises `WireError`.
+
+    complain: sends an error to the client.
+    """
     try:
         port = await dial(connection.port)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Negotiate the WebSocket that a client requests: read its headers, choose a protocol, make the answer. Pure."""
+"""Negotiate the WebSocket that a client requests: parse its headers, choose a protocol, make the response. Pure."""
 
 import base64
 import binascii
@@ -23,8 +23,8 @@ NO_SPDY = (
 class Upgrade(Struct, frozen=True):
     """A requested WebSocket.
 
-    offers: the subprotocols that the client speaks, its favourite first.
-    key: the Sec-WebSocket-Key, which the handshake answers.
+    offers: the subprotocols that the client supports, in its order of preference.
+    key: the Sec-WebSocket-Key, from which the handshake's response is computed.
     """
 
     offers: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Upgrade(Struct, frozen=True):
 
 
 def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
-    """Return the upgrade that a request's headers ask for, or None. Raises `ApiError` (400)."""
+    """Return the upgrade that a request's headers ask for; None without one. Raises `ApiError` (400)."""
     fields: dict[str, list[str]] = {}
     for name, value in headers:
         words = [word.strip() for word in value.decode("latin-1").split(",")]
@@ -53,9 +53,9 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
 
 
 def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
-    """Return the first of the client's protocols that the server speaks. Raises `ApiError` (403).
+    """Return the first of the client's protocols that the server supports. Raises `ApiError` (403).
 
-    A client without offers is served as one that offers "".
+    A client without offers counts as offering "".
     """
     offers = upgrade.offers or ("",)
     protocol = next((offer for offer in offers if offer in spoken), None)
@@ -68,7 +68,7 @@ def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
 
 
 def make_consent_headers(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
-    """Return the headers of the answer 101, which accepts a WebSocket with this protocol."""
+    """Return the headers of the 101 response, which accepts a WebSocket with this protocol."""
     digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []
     accepted = (b"sec-websocket-accept", base64.b64encode(digest))

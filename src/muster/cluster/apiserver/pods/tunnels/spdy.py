@@ -1,9 +1,8 @@
-"""Decode and encode frames of SPDY/3.1 for a server: take bytes and give events, without I/O.
+"""Decode and encode frames of SPDY/3.1 for a server: take bytes and return events, without I/O.
 
-kubectl forwards ports in such frames inside a WebSocket (kubernetes KEP-4006). The module supports what kubectl uses:
-streams that the client opens, data, resets and pings. It has no flow-control windows, because no peer keeps them:
-each peer holds back the whole connection instead.
-Source: the SPDY/3.1 draft.
+kubectl forwards ports in such frames inside a WebSocket (kubernetes KEP-4006). The module supports the part that
+kubectl uses: streams that the client opens, data, resets and pings. It has no flow-control windows, because no peer
+respects them: each peer pauses the whole connection instead. Source: the SPDY/3.1 draft.
 """
 
 import zlib
@@ -14,7 +13,7 @@ from msgspec import Struct
 
 _VERSION = 3
 _FIN = 1
-MAX_CONTROL_BYTES = 64 << 10  # of a control frame; data frames are not collected, so their size has no limit
+MAX_CONTROL_BYTES = 64 << 10  # the limit of a control frame; data frames are not collected, and have no limit
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 
@@ -57,11 +56,11 @@ DICTIONARY = (
 
 
 class SpdyError(ValueError):
-    """The error of a peer that breaks the protocol, after which the connection is useless."""
+    """A breach of the protocol by the peer. The connection cannot be used afterwards."""
 
 
 class Opened(Struct, frozen=True):
-    """The event that the client has opened a stream. `last`: whether the client will write nothing to the stream."""
+    """The event that the client has opened a stream. last: whether the client will write nothing to the stream."""
 
     stream: int
     headers: dict[str, str]
@@ -71,7 +70,7 @@ class Opened(Struct, frozen=True):
 class Data(Struct, frozen=True):
     """The event that the client has written to a stream.
 
-    `last`: whether the client will write no more to the stream.
+    last: whether the client will write no more to the stream.
     """
 
     stream: int
@@ -93,7 +92,7 @@ class Spdy:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._stream, self._last, self._left = 0, False, 0  # of the data frame that is being received
+        self._stream, self._last, self._left = 0, False, 0  # facts about the data frame that is being received
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
@@ -121,7 +120,7 @@ class Spdy:
                 events += self._control(self._consume(end))
 
     def answers(self) -> bytes:
-        """Return, once, the frames that the protocol itself requires as answers: echoes of pings."""
+        """Return the frames that the protocol itself requires as responses (echoes of pings), and clear them."""
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
@@ -130,7 +129,7 @@ class Spdy:
         return _encode_control_frame(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
     def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
-        """Return the frame that carries data on a stream. `last`: end the server's side of the stream."""
+        """Return the frame that carries data on a stream. last: whether to close the server's side of the stream."""
         head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
         return head + data
 
@@ -183,7 +182,7 @@ class Spdy:
         return Opened(stream, self._parse_headers(body[10:]), bool(flags & _FIN))
 
     def _parse_headers(self, block: bytes) -> dict[str, str]:
-        """Parse a block of headers; names become lower case, and of several values the first counts.
+        """Return the headers of a block, with names in lower case; of several values, the first counts.
 
         Raises `SpdyError`.
         """

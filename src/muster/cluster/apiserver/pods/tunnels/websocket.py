@@ -15,7 +15,7 @@ MAX_MESSAGE_BYTES = 32 << 20
 
 
 class WebSocketWire:
-    """A `Wire` of a WebSocket whose handshake is over; it answers pings and joins fragments."""
+    """A `Wire` of a WebSocket whose handshake is complete. It answers pings and joins fragments."""
 
     def __init__(self, raw: RawWire, *, text: bool = False) -> None:
         self._raw = raw
@@ -27,7 +27,7 @@ class WebSocketWire:
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
-        """Return the next message that is not empty, or b"" once the client has closed the WebSocket or is gone.
+        """Return the next message that is not empty; b"" after the client has closed the WebSocket or disconnected.
 
         Raises `WireError` if the client breaks the protocol.
         """
@@ -42,7 +42,7 @@ class WebSocketWire:
         return self._messages.popleft()
 
     async def send(self, data: bytes) -> None:
-        """Send one message. Raises `WireError` once the WebSocket is closed."""
+        """Send one message. Raises `WireError` after the WebSocket is closed."""
         try:
             self._send(data)
         except InvalidState:
@@ -65,7 +65,7 @@ class WebSocketWire:
             return
 
     async def _flush(self) -> None:
-        """Write everything in one piece, because other tasks send too and frames must stay in order."""
+        """Write all frames in one piece, because other tasks send too and frames must stay in order."""
         if data := b"".join(self._protocol.data_to_send()):
             await self._raw.send(data)
 

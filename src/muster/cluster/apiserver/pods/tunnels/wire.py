@@ -3,18 +3,18 @@
 import asyncio
 from typing import Protocol
 
-# The most received bytes that a wire buffers before it stops reading from the client.
+# The maximum number of received bytes that a wire buffers before it stops reading from the client.
 HELD_BYTES = 256 << 10
 # How long the server waits for the client's close.
 FAREWELL_SECONDS = 2.0
 
 
 class WireError(Exception):
-    """The error of a peer that breaks the protocol or is gone."""
+    """A peer that breaks the protocol or has disconnected."""
 
 
 class WireConnection(Protocol):
-    """The client's connection that a `RawWire` writes to, and pauses."""
+    """The client's connection that a `RawWire` writes to and pauses."""
 
     def write(self, data: bytes) -> None:
         """Send data, or buffer it."""
@@ -37,7 +37,7 @@ class Wire(Protocol):
     """A connection that carries bytes in both directions, in pieces or messages."""
 
     async def receive(self) -> bytes:
-        """Return the next piece or message, or b"" once the peer is gone. Raises `WireError`."""
+        """Return the next piece or message; b"" after the peer has disconnected. Raises `WireError`."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -50,7 +50,7 @@ class Wire(Protocol):
 
 
 class RawWire:
-    """A wire of the connection's plain bytes; the reader of the connection feeds it."""
+    """A wire for the plain bytes of a connection. The reader of the connection feeds it."""
 
     def __init__(self, carrier: WireConnection) -> None:
         self._carrier = carrier
@@ -59,19 +59,19 @@ class RawWire:
         self._news = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes that have come from the peer."""
+        """Buffer bytes that have arrived from the peer."""
         self._held += data
         self._news.set()
         if len(self._held) >= HELD_BYTES:
             self._carrier.pause()
 
     def end(self) -> None:
-        """Note that the peer will send no more."""
+        """Record that the peer will send no more."""
         self._over = True
         self._news.set()
 
     async def receive(self) -> bytes:
-        """Return all bytes that have come since the last call, or b"" at the end."""
+        """Return all bytes that have arrived since the last call, waiting for some; b"" at the end."""
         while not self._held and not self._over:
             self._news.clear()
             await self._news.wait()
@@ -82,7 +82,7 @@ class RawWire:
         return data
 
     async def send(self, data: bytes) -> None:
-        """Send data, and wait while much is buffered. Raises `WireError` if the client is gone."""
+        """Send data, and wait while much is buffered. Raises `WireError` if the client has disconnected."""
         if self._over:
             raise WireError("the client has gone")
         self._carrier.write(data)
