@@ -190,6 +190,8 @@ async def control_plane(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     make_definitions: MakeDefinitions = tuple,
     find_account: Callable[[int], Account] | None = None,
+    *,
+    roles: bool = True,
 ) -> AsyncIterator[ControlPlane]:
     """Run a store and a server on a journal, with the objects that every cluster begins with.
 
@@ -198,6 +200,7 @@ async def control_plane(
     integrations: the kinds of jobs that may queue.
     make_definitions: makes CustomResourceDefinitions that list kinds which are served anyway.
     find_account: looks up the Unix account of a pod by its id, under a system server.
+    roles: whether to create the roles of a cluster; only `system:masters` need none.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = inputs.clock, inputs.ids, inputs.random
@@ -276,7 +279,7 @@ async def control_plane(
         server.endpoints.documents[CONFIGZ] = lambda: static_answer(make_configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
-        await create_first_objects(Client(transport))
+        await create_first_objects(Client(transport), roles=roles)
         await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
