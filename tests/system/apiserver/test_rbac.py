@@ -447,8 +447,9 @@ def test_a_cluster_without_roles_has_all_else_that_clusters_begin_with():
         inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
         async with control_plane(MemoryJournal(), inputs, roles=False) as plane:
             client = plane.client()
-            for kind in (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE):
-                assert not (await client.list(kind)).items
+            assert not (await client.list(CLUSTER_ROLE)).items
+            assert not (await client.list(CLUSTER_ROLE_BINDING)).items
+            assert not (await client.list(ROLE)).items
             assert "default" in {one.metadata.name for one in (await client.list(NAMESPACE)).items}
             assert "system-node-critical" in {one.metadata.name for one in (await client.list(PRIORITY_CLASS)).items}
 
