@@ -25,6 +25,9 @@ from muster.runtime.transport import Request, Response, Transport
 
 pytestmark = pytest.mark.slow
 
+# Nodes of four CPUs that one urgent job fills.
+USUAL_NODES, LONG_NODES = 40, 100
+
 # A scheduler of its own, far from its server: what it writes takes its time.
 FAR = "far"
 SECONDS_AWAY = 0.1
@@ -124,15 +127,17 @@ async def urgent_class(world: World) -> None:
 
 
 @pytest.mark.parametrize(("pods", "spec"), [(32, {}), (64, {}), (16, {"backoffLimit": 0})])
-def test_a_gang_that_the_scheduler_preempts_waits_and_then_runs(pods: int, spec: dict[str, Any]) -> None:
+def test_a_gang_that_the_scheduler_preempts_waits_and_then_runs(pods: int, spec: dict[str, Any], *, long: bool) -> None:
+    nodes = LONG_NODES if long else USUAL_NODES
+
     @virtual
     async def scenario(world: World) -> None:
         await urgent_class(world)
-        async with Cluster(world, 100, far=True):
+        async with Cluster(world, nodes, far=True):
             await world.job("victim", pods, template=template(run_time="300s", scheduler=FAR), **spec)
             await world.until(lambda: _all_run(world, "victim", pods))
-            await world.job("big", 400, template=template(run_time="60s", priority="urgent", scheduler=FAR))
-            await world.until(lambda: _all_run(world, "big", 400))
+            await world.job("big", 4 * nodes, template=template(run_time="60s", priority="urgent", scheduler=FAR))
+            await world.until(lambda: _all_run(world, "big", 4 * nodes))
             assert await running(world, "victim") == 0
             await world.until(lambda: _has_ended(world, "big"))
             ended = world.clock.monotonic()
@@ -175,20 +180,25 @@ async def test_a_pod_that_a_budget_keeps_does_not_keep_its_job_from_replacing_th
         assert (job.status.succeeded, job.status.failed) == (4, 0)
 
 
-@virtual
-async def test_a_jobset_that_the_scheduler_preempts_uses_up_no_restart(world: World) -> None:
-    await urgent_class(world)
-    async with Cluster(world, 100, far=True):
-        pods = template(run_time="100s", scheduler=FAR)
-        await jobset(world, "victim", 64, template=pods, job={"backoffLimit": 0}, failurePolicy={"maxRestarts": 0})
-        await world.until(lambda: _all_run(world, "victim-w-0", 64))
-        await world.job("big", 400, template=template(run_time="60s", priority="urgent", scheduler=FAR))
-        await world.until(lambda: _all_run(world, "big", 400))
-        await world.until(lambda: _all_run(world, "victim-w-0", 64))
-        status = (await world.client.get(JOB_SET, "victim", "default")).status
-        assert (status.restarts, status.restarts_count_towards_max) == (1, 0)
-        await world.elapse(120)
-        assert (await world.client.get(JOB_SET, "victim", "default")).status.terminal_state == names.COMPLETED
+def test_a_jobset_that_the_scheduler_preempts_uses_up_no_restart(long: bool) -> None:
+    nodes = LONG_NODES if long else USUAL_NODES
+
+    @virtual
+    async def scenario(world: World) -> None:
+        await urgent_class(world)
+        async with Cluster(world, nodes, far=True):
+            pods = template(run_time="100s", scheduler=FAR)
+            await jobset(world, "victim", 64, template=pods, job={"backoffLimit": 0}, failurePolicy={"maxRestarts": 0})
+            await world.until(lambda: _all_run(world, "victim-w-0", 64))
+            await world.job("big", 4 * nodes, template=template(run_time="60s", priority="urgent", scheduler=FAR))
+            await world.until(lambda: _all_run(world, "big", 4 * nodes))
+            await world.until(lambda: _all_run(world, "victim-w-0", 64))
+            status = (await world.client.get(JOB_SET, "victim", "default")).status
+            assert (status.restarts, status.restarts_count_towards_max) == (1, 0)
+            await world.elapse(120)
+            assert (await world.client.get(JOB_SET, "victim", "default")).status.terminal_state == names.COMPLETED
+
+    scenario()
 
 
 @virtual

@@ -194,6 +194,8 @@ async def control_plane(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     make_definitions: MakeDefinitions = tuple,
     find_account: Callable[[int], Account] | None = None,
+    *,
+    roles: bool = True,
 ) -> AsyncIterator[ControlPlane]:
     """Run a store and a server on a journal, with the objects that every cluster starts with.
 
@@ -203,6 +205,7 @@ async def control_plane(
     make_definitions: makes CustomResourceDefinitions for kinds that the server serves anyway, so that clients find
     them.
     find_account: returns the Unix account of a pod by user ID, under a system server; None otherwise.
+    roles: whether to create the default roles; only users in the group `system:masters` need none of them.
     Raises `DataDirectoryError` if the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = inputs.clock, inputs.ids, inputs.random
@@ -281,7 +284,7 @@ async def control_plane(
         server.endpoints.documents[CONFIGZ] = lambda: static_answer(make_configz(configuration))
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
-        await create_first_objects(Client(transport))
+        await create_first_objects(Client(transport), roles=roles)
         await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))

@@ -5,7 +5,15 @@ import json
 import pytest
 from tests.system.apiserver.harness import DEFAULT, JOBS, MAPS, NAMESPACES, PODS, TABLE, Api, api, config_map, pod
 
+from muster.api.core import NAMESPACE
+from muster.api.groups.scheduling import PRIORITY_CLASS
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User, account_groups, account_name
+from muster.cluster.controlplane import control_plane
+from muster.cluster.store import MemoryJournal
+from muster.runtime.clock import VirtualClock, run_virtual
+from muster.runtime.externalinputs import ExternalInputs
+from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import JSON, Request
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -432,6 +440,20 @@ async def test_every_cluster_begins_with_the_roles(api):
     view = (await api.get(f"{CLUSTER_ROLES}/view")).json
     assert view["metadata"]["labels"]["kubernetes.io/bootstrapping"] == "rbac-defaults"
     assert view["rules"]
+
+
+def test_a_cluster_without_roles_has_all_else_that_clusters_begin_with():
+    async def body():
+        inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+        async with control_plane(MemoryJournal(), inputs, roles=False) as plane:
+            client = plane.client()
+            assert not (await client.list(CLUSTER_ROLE)).items
+            assert not (await client.list(CLUSTER_ROLE_BINDING)).items
+            assert not (await client.list(ROLE)).items
+            assert "default" in {one.metadata.name for one in (await client.list(NAMESPACE)).items}
+            assert "system-node-critical" in {one.metadata.name for one in (await client.list(PRIORITY_CLASS)).items}
+
+    run_virtual(body())
 
 
 @api

@@ -67,7 +67,7 @@ class RandomScenario:
         """Write the scenario and its files into a folder; return the name of its file."""
         head = {"apiVersion": "muster.dev/v1alpha1", "kind": "Scenario", "metadata": {"name": "s"}, "spec": self.spec}
         file = folder / "scenario.yaml"
-        file.write_text(yaml.safe_dump_all([head, *self.objects], sort_keys=False))
+        file.write_text(yaml.dump_all([head, *self.objects], Dumper=yaml.CSafeDumper, sort_keys=False))
         for name, text in self.files.items():
             (folder / name).write_text(text)
         return str(file)

@@ -53,7 +53,7 @@ async def follow(q: Queued, seconds):
 
 
 def play(tmp_path, document, spec="  state: state.yaml\n", after=""):
-    (tmp_path / "state.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "state.yaml").write_text(yaml.dump(document, Dumper=yaml.CSafeDumper))
     (tmp_path / "scenario.yaml").write_text(SCENARIO + spec + after)
     return simulate(str(tmp_path / "scenario.yaml"))
 
@@ -213,7 +213,7 @@ VARIANTS = """  state: state.yaml
 
 
 def write_scenario(tmp_path, document, spec, after=""):
-    (tmp_path / "state.yaml").write_text(yaml.safe_dump(document))
+    (tmp_path / "state.yaml").write_text(yaml.dump(document, Dumper=yaml.CSafeDumper))
     (tmp_path / "scenario.yaml").write_text(SCENARIO + spec + after)
     return [str(tmp_path / "scenario.yaml")]
 

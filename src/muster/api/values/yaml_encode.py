@@ -10,11 +10,11 @@ _GO_BOOL = re.compile(r"[yYnN]$")
 _GO_NUMBER = re.compile(r"[-+]?(0[bBoOxX][0-9A-Fa-f_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$")
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """A dumper that writes multi-line strings as blocks, so that commands stay readable."""
 
 
-def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 

@@ -19,6 +19,9 @@ T = TypeVar("T")
 # The maximum number of characters of a worker's message.
 MOST_SAID = 500
 
+# What may be a time, or hold one.
+_HOLDERS = (datetime, tuple, Struct)
+
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 
 
@@ -55,8 +58,11 @@ def _add_zones(value: Any) -> Any:
         return value if all(new is old for new, old in zip(converted, value, strict=True)) else converted
     if not isinstance(value, Struct):
         return value
-    fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    changed = {name: new for name, old in fields.items() if (new := _add_zones(old)) is not old}
+    changed: dict[str, Any] = {}
+    for name in value.__struct_fields__:
+        old = getattr(value, name)
+        if old and isinstance(old, _HOLDERS) and (new := _add_zones(old)) is not old:  # most fields are empty or texts
+            changed[name] = new
     return replace(value, **changed) if changed else value
 
 

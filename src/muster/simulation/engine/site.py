@@ -144,7 +144,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     spec = reading.scenario.spec
     require_changes(reading)
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
-    async with control_plane(MemoryJournal(), inputs, configuration) as plane:
+    async with control_plane(MemoryJournal(), inputs, configuration, roles=False) as plane:  # no decision reads them
         client = plane.client()
         if reading.state is not None:
             await _store_state(plane, client, reading.state)

@@ -1,5 +1,6 @@
 """Whatever is well typed gets an answer, not an exception; and a good object stays good."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -56,7 +57,8 @@ def values(schema: dict[str, Any], depth: int = 0) -> st.SearchStrategy[Any]:
 def members(properties: dict[str, dict[str, Any]], depth: int) -> st.SearchStrategy[dict[str, Any]]:
     most = 4 if depth < 8 else 1
     names = st.lists(st.sampled_from(sorted(properties)), unique=True, max_size=most)
-    return names.flatmap(lambda chosen: st.fixed_dictionaries({n: values(properties[n], depth + 1) for n in chosen}))
+    values_of = cache(lambda name: values(properties[name], depth + 1))  # made and checked once, not for each example
+    return names.flatmap(lambda chosen: st.fixed_dictionaries({name: values_of(name) for name in chosen}))
 
 
 def server_view(kind: Kind[Any], obj: dict[str, Any]) -> Any:

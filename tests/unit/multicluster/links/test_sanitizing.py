@@ -2,11 +2,19 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
+from muster.api.core import POD
 from muster.api.meta import Condition
 from muster.api.status import ApiError, Status
-from muster.multicluster.links.sanitizing import in_one_line, one_line, sanitize_conditions, sanitize_reason
+from muster.multicluster.links.sanitizing import (
+    add_time_zone,
+    in_one_line,
+    one_line,
+    sanitize_conditions,
+    sanitize_reason,
+)
 from muster.runtime.transport import TransportError
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -61,3 +69,16 @@ def said(type: str = "Done", status: str = "True", reason: str = "R", message: s
 )
 def test_conditions(told: tuple[Condition, ...], written: tuple[Condition, ...]) -> None:
     assert sanitize_conditions(told) == written
+
+
+def pod_started(at: str) -> object:
+    running = {"name": "c", "state": {"running": {"startedAt": at}}}
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": at}
+    status = {"phase": "Running", "startTime": at, "conditions": [condition], "containerStatuses": [running]}
+    return msgspec.convert({"status": status}, POD.type)
+
+
+def test_a_time_without_a_zone_is_in_utc_wherever_it_is_in_a_status() -> None:
+    right = pod_started("2026-01-02T03:04:05Z")
+    assert add_time_zone(pod_started("2026-01-02T03:04:05")) == right
+    assert add_time_zone(right) is right

@@ -39,8 +39,8 @@ _CRITICAL = {
 }
 
 
-async def create_first_objects(client: Client) -> None:
-    """Create the missing namespaces, priority classes and roles.
+async def create_first_objects(client: Client, *, roles: bool = True) -> None:
+    """Create the missing namespaces, priority classes and, if wanted, roles.
 
     A user's webhook, policy or quota may refuse an object. The server then logs the refusal, starts without the object,
     and retries at its next start.
@@ -53,7 +53,8 @@ async def create_first_objects(client: Client) -> None:
     for name, (value, description) in _CRITICAL.items():
         document = {"metadata": {"name": name}, "value": value, "description": description}
         await _attempt_creation(create_missing(client, PRIORITY_CLASS, document))
-    await _create_roles(client)
+    if roles:
+        await _create_roles(client)
 
 
 async def _create_roles(client: Client) -> None:

@@ -25,7 +25,7 @@ _CASES = Path(__file__).parents[2] / "cases"
 def _load(*names: str) -> list[Any]:
     params = []
     for name in names:
-        data = yaml.safe_load((_CASES / f"{name}.yaml").read_text())
+        data = yaml.load((_CASES / f"{name}.yaml").read_text(), yaml.CSafeLoader)
         params += [pytest.param(case, data.get("worlds", {}), id=f"{name}: {case['name']}") for case in data["cases"]]
     return params
 
