@@ -37,6 +37,8 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
+# A client with smaller pages asks for more objects once it knows that so many bytes hold them: 100 pods, or 500 Jobs.
+PAGE_BYTES = 1_500_000
 # Selectors may leave some pages empty; after so many empty pages in a row the list counts as endless.
 MOST_EMPTY_PAGES = 1000
 # The longest line of a stream; objects are at most a few megabytes.
@@ -78,7 +80,8 @@ class Client:
         limits: the limits for a server that must not be trusted with our memory and time; None for none.
         neighbor: the server behind the transport, if it is in this process. The client then shares decoded objects with
         it.
-        page_size: how many objects a list requests at once, if there are no limits.
+        page_size: how many objects a list requests at first, if there are no limits. If they are small, the list then
+        requests up to `PAGE_SIZE` at once.
         """
         self.transport = transport
         self._limits = limits
@@ -156,10 +159,10 @@ class Client:
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
         where = {"labelSelector": labels, "fieldSelector": fields}
-        limit = str(self._page_size)
+        limit = self._page_size
         while True:
             try:
-                page, more = await self._page(kind, namespace, **where, limit=limit, **{"continue": continue_})
+                page, more = await self._page(kind, namespace, **where, limit=str(limit), **{"continue": continue_})
             except ApiError as error:
                 if error.code != 410 or not continue_ or limits is not None:
                     raise
@@ -171,6 +174,8 @@ class Client:
             size, empty = size + more, 0 if page.items else empty + 1
             if limits is not None:
                 limits.admit_list(kind.plural, len(items), size)
+            else:
+                limit = max(self._page_size, min(PAGE_SIZE, PAGE_BYTES * len(items) // size))
             if not (continue_ := page.metadata.continue_):
                 return Page(metadata=page.metadata, items=items)
             if empty >= MOST_EMPTY_PAGES:
