@@ -37,6 +37,8 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
+# A client with smaller pages requests more objects per page once so many fit into this size: 100 pods, or 500 Jobs.
+PAGE_BYTES = 1_500_000
 # Selectors may leave some pages empty; after this many empty pages in a row the list counts as endless.
 MOST_EMPTY_PAGES = 1000
 # The longest line of a stream; objects are at most a few megabytes.
@@ -78,7 +80,8 @@ class Client:
         limits: the limits on memory and time, for a server that is not trusted; None for no limits.
         neighbor: the server behind the transport, if it is in this process. The client then shares decoded objects with
         it.
-        page_size: how many objects a list requests per page, if there are no limits.
+        page_size: how many objects a list requests in its first page, if there are no limits. If the objects are small,
+        the next pages have up to `PAGE_SIZE` objects.
         """
         self.transport = transport
         self._limits = limits
@@ -157,10 +160,10 @@ class Client:
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
         where = {"labelSelector": labels, "fieldSelector": fields}
-        limit = str(self._page_size)
+        limit = self._page_size
         while True:
             try:
-                page, more = await self._get_page(kind, namespace, **where, limit=limit, **{"continue": continue_})
+                page, more = await self._get_page(kind, namespace, **where, limit=str(limit), **{"continue": continue_})
             except ApiError as error:
                 if error.code != 410 or not continue_ or limits is not None:
                     raise
@@ -172,6 +175,8 @@ class Client:
             size, empty = size + more, 0 if page.items else empty + 1
             if limits is not None:
                 limits.admit_list(kind.plural, len(items), size)
+            else:
+                limit = max(self._page_size, min(PAGE_SIZE, PAGE_BYTES * len(items) // size))
             if not (continue_ := page.metadata.continue_):
                 return Page(metadata=page.metadata, items=items)
             if empty >= MOST_EMPTY_PAGES:

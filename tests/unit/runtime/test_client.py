@@ -17,7 +17,7 @@ from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, conflict, expired, forbidden, not_found
 from muster.runtime import client as client_module
-from muster.runtime.client import Client, WatchEvent, error_of, iterate_lines
+from muster.runtime.client import PAGE_BYTES, PAGE_SIZE, Client, WatchEvent, error_of, iterate_lines
 from muster.runtime.clock import run_virtual
 from muster.runtime.limits import Limits
 from muster.runtime.objects import meta_of
@@ -246,11 +246,13 @@ def test_list_reads_all_pages() -> None:
     ]
 
 
-def test_a_client_with_small_pages_asks_for_them() -> None:
-    transport = ScriptedTransport(page("ab", "t1"), page("c"))
+@pytest.mark.parametrize(("bytes_", "limits"), [(PAGE_BYTES, ["2", "2"]), (0, ["2", str(PAGE_SIZE)])])
+def test_a_client_with_small_pages_asks_for_more_of_small_objects(bytes_: int, limits: list[str]) -> None:
+    first = page("ab", "t1")
+    transport = ScriptedTransport(replace(first, body=first.body + b" " * bytes_), page("c"))
     listed = run_virtual(Client(transport, page_size=2).list(THING, "ns"))
     assert [one.metadata.name for one in listed.items] == ["a", "b", "c"]
-    assert [request.query["limit"] for request in transport.requests] == ["2", "2"]
+    assert [request.query["limit"] for request in transport.requests] == limits
 
 
 def test_list_whose_pages_expire_is_asked_for_whole() -> None:

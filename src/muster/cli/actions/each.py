@@ -1,12 +1,20 @@
 """Act on several names: a failure is printed, and the other names are still acted on."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import aclosing
+from typing import Any
 
 import click
 
 from muster.actions.errors import UserError
 from muster.api.status import ApiError
 from muster.cli.terminal.output import say
+from muster.runtime.eventloop import ensure_loop
+
+# The most requests for different objects that a command sends at a time. The server stores those of a moment together.
+AT_ONCE = 64
+# Names that are acted on one after the other, because the import of asyncio takes as long.
+_FEW = 8
 
 
 async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
@@ -25,11 +33,24 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
     return False
 
 
-async def act_on_each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Call `act` for each name once, in order, also after failures, which are printed.
+async def act_on_each(names: Iterable[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> None:
+    """Call `act` for each name once, for several at a time, and print the outcomes in order; failures are printed, too.
 
     Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
     """
-    successes = [await try_and_say(name, act(name)) for name in dict.fromkeys(names)]
+    each = list(dict.fromkeys(names))
+
+    async def report(acting: Awaitable[str]) -> None:
+        click.echo(await acting)
+
+    if len(each) <= _FEW:
+        successes = [await try_and_say(name, report(act(name))) for name in each]
+    else:
+        await ensure_loop()
+        from muster.runtime.tasks import yield_ended_in_order  # imports asyncio
+
+        async with aclosing(yield_ended_in_order(map(act, each), AT_ONCE)) as ended:
+            titles = iter(each)
+            successes = [await try_and_say(next(titles), report(acting)) async for acting in ended]
     if not all(successes):
         raise click.exceptions.Exit(1)

@@ -1,7 +1,5 @@
 """Hold and release the jobs and queues that a command line names."""
 
-import click
-
 from muster.actions.jobs.holding import set_active, set_starting, set_stop_policy
 from muster.actions.server.session import Session
 from muster.api.batch import CRON_JOB
@@ -14,14 +12,13 @@ async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: boo
     Raises `click.exceptions.Exit` if one failed.
     """
 
-    async def act(name: str) -> None:
+    async def act(name: str) -> str:
         kind, _, rest = name.rpartition("/")
         if kind == "queue":
-            click.echo(await set_stop_policy(session, rest, "Hold" if hold else "None", cluster=False))
-        elif kind:
+            return await set_stop_policy(session, rest, "Hold" if hold else "None", cluster=False)
+        if kind:
             cron_job = await session.client.get(CRON_JOB, rest, session.namespace)
-            click.echo(await set_starting(session.client, cron_job, starting=not hold))
-        else:
-            click.echo(await set_active(session, name, active=not hold))
+            return await set_starting(session.client, cron_job, starting=not hold)
+        return await set_active(session, name, active=not hold)
 
     await act_on_each(names, act)

@@ -6,7 +6,7 @@ resource and verb. Then the module of the verb does the work. HTTP is in `front`
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -175,7 +175,7 @@ class ApiServer:
             if exchange.refused is not None:
                 return exchange.refused
             part = _namespace_of_own(exchange)
-            async with self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext():
+            async with self._bound(exchange, part):
                 await self._fair_queue.take(Flow(exchange.user, part=part))
                 return exchange.record_answer(await self._answer(exchange))
         except asyncio.CancelledError:
@@ -183,6 +183,12 @@ class ApiServer:
             raise
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
             return exchange.make_error_answer(error)
+
+    def _bound(self, exchange: Exchange, part: str) -> AbstractAsyncContextManager[None]:
+        """Return the context that bounds the requests under way. part: the namespace of a request of the cluster."""
+        if not exchange.is_own:
+            return self._throttle.users
+        return self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext()
 
     async def _answer(self, exchange: Exchange) -> Answer:
         request, access, target = exchange.request, exchange.access, exchange.target

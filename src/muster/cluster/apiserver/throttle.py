@@ -1,9 +1,12 @@
-"""Limit how many requests of one namespace the server works on while another namespace is active.
+"""Limit how many requests of one namespace the server works on while another namespace, or a user, waits for it.
 
 A small job takes some two hundred iterations of the event loop, one after the other, and each iteration lasts as long
 as the work on all requests in it. A controller that creates a thousand objects sends as many requests at once as it
 may. So the throttle counts the requests of the cluster's own components by namespace. While another namespace is
 active, the server works on `FEW` requests of a namespace at a time. A namespace that is active alone is not limited.
+
+A user's program that sends many requests at once counts like another namespace, for as long as at least `CROWD` of them
+are under way. `muster apply` of a thousand jobs thus has its answers before the controllers do most of what follows.
 
 The server works on a request until the store has numbered its write. After that the request waits for the disk, which
 delays no other request: any number of writes may wait for one flush. The next request of the namespace starts
@@ -20,6 +23,7 @@ from types import TracebackType
 FEW = 4  # requests of one namespace that the server always works on at a time
 REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
+CROWD = 16  # requests of users under way that count like another active namespace
 QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
 
 _request: ContextVar["_Request"] = ContextVar("request")  # the counted request of this context
@@ -52,14 +56,34 @@ class _Share:
         self.timer: asyncio.TimerHandle | None = None
 
 
+class UserRequests:
+    """The context of each request of a user; it counts how many are under way."""
+
+    __slots__ = ("under_way",)
+
+    def __init__(self) -> None:
+        self.under_way = 0
+
+    async def __aenter__(self) -> None:
+        self.under_way += 1
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.under_way -= 1
+
+
 class NamespaceThrottle:
-    """The limit on concurrent work for one namespace while other namespaces send requests.
+    """The limit on concurrent work for one namespace while other namespaces, or many users' requests, need the server.
+
+    users: the requests of users, which this limit never delays.
 
     Invariant: a request waits only while `FEW` others of its namespace count. It continues when one of these stops
     counting or the timer expires, so a webhook that hangs delays no other request for long.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.users = UserRequests()
         self._monotonic = monotonic
         self._shares: dict[str, _Share] = {}  # the shares of namespaces with requests under way
         self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
@@ -93,10 +117,12 @@ class NamespaceThrottle:
     def may_begin(self, share: _Share) -> bool:
         """Return whether the server may work on one more request of the namespace.
 
-        It may if fewer than `FEW` are counted, or if no other namespace has sent a request lately.
+        It may if fewer than `FEW` are counted, or if neither another namespace nor a crowd of users sends requests.
         """
         if len(share.counted) < FEW:
             return True
+        if self.users.under_way >= CROWD:
+            return False
         other_at = self._older_at if share.namespace == self._newest else self._newest_at
         return other_at + QUIET_SECONDS < self._monotonic()
 

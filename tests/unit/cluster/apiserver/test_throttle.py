@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.cluster.apiserver.throttle import (
+    CROWD,
     FEW,
     LONGEST_SECONDS,
     QUIET_SECONDS,
@@ -57,6 +58,28 @@ def test_beside_another_it_has_few_under_way_and_the_other_never_waits():
         assert writers.most["a"] <= 2 * FEW  # those that were passed over have not ended
         await writers.clock.sleep(QUIET_SECONDS + 2)
         assert writers.most["a"] > 50  # the other is quiet
+        await asyncio.gather(*many)
+
+    run_virtual(body())
+
+
+@pytest.mark.parametrize("users", [CROWD - 1, CROWD])
+def test_beside_a_crowd_of_users_a_namespace_has_few_under_way(users):
+    async def body():
+        writers = Writers()
+
+        async def ask():
+            async with writers.throttle.users:
+                await writers.clock.sleep(0.2)
+
+        asking = [asyncio.create_task(ask()) for _ in range(users)]
+        await asyncio.sleep(0)
+        many = [asyncio.create_task(writers.write("a", 0.1)) for _ in range(10 * FEW)]
+        await writers.clock.sleep(0.05)
+        assert writers.most["a"] == (FEW if users == CROWD else 10 * FEW)
+        await asyncio.gather(*asking)
+        await writers.clock.sleep(0.15)
+        assert writers.most["a"] > 5 * FEW  # the users have their answers
         await asyncio.gather(*many)
 
     run_virtual(body())

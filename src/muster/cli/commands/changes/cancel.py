@@ -88,9 +88,9 @@ async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: 
             click.echo(f"{jobs[0]} {outcome}")
             return
 
-        async def end(name: str) -> None:
+        async def end(name: str) -> str:
             kind, _, rest = name.rpartition("/")
             outcome = await cancel(session.client, rest, session.namespace, delete=delete, is_cron_job=bool(kind))
-            click.echo(f"{rest} {outcome}")
+            return f"{rest} {outcome}"
 
         await act_on_each(jobs, end)

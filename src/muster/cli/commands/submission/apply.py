@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from muster.api.kinds import Kind
 
 _JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
-# Jobs that are sent to the server at a time.
-_AT_ONCE = 16
 
 
 @click.command(
@@ -60,7 +58,7 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
     Return 1 if one failed, else the highest exit code of the jobs that the command waited for.
     """
     from muster.cli.actions.applying import split_independent
-    from muster.cli.actions.each import try_and_say
+    from muster.cli.actions.each import AT_ONCE, try_and_say
     from muster.cli.commands.observation.wait import follow_all
     from muster.cli.names.discovery import Discovery
     from muster.runtime.tasks import yield_ended_in_order
@@ -88,7 +86,7 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
 
         successes: list[bool] = []
         for group in split_independent(manifests):
-            async with aclosing(yield_ended_in_order((send(one.document) for one in group), _AT_ONCE)) as sent:
+            async with aclosing(yield_ended_in_order((send(one.document) for one in group), AT_ONCE)) as sent:
                 titles = iter(group)
                 successes += [await try_and_say(next(titles).title, report(sending)) async for sending in sent]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
