@@ -13,7 +13,6 @@ import click
 
 from muster.charts.scales import format_span
 from muster.cli.names.examples import format_examples
-from muster.cli.terminal.verdicts import format_verdict
 
 if TYPE_CHECKING:
     from muster.simulation.outcome.progress import ProgressReporter
@@ -285,6 +284,8 @@ def _make_row(name: str, group: "GroupSummary", counts: Sequence[str]) -> tuple[
 
 def _list_remarks(outcome: "Report") -> list[str]:
     """Return remarks that the table does not contain: jobs that could never run, cut-offs, and the assertions."""
+    from muster.simulation.outcome.verdicts import format_verdict
+
     never = [one for one in outcome.waiting if one.never]
     lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
     if len(never) > _NAMED:
