@@ -227,7 +227,7 @@ def _number_items(items: Sequence[Any]) -> dict[str, int]:
 def _convert_like(before: Any, value: Any) -> Any:
     """Return a number as text if the value before it is text, as quantities often are; any other value as it is.
 
-    A number in place of a time span, such as `1h30m`, is one of seconds. A quantity such as `500m` may be a number, too.
+    A number in place of a time span, such as `1h30m`, is one of seconds. A quantity such as `500m` may be one, too.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number and not _SPAN.fullmatch(before) else value
