@@ -88,7 +88,10 @@ def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJo
     check_columns(columns, ("submit", "run_time"))
     table = JOBS.get(format, _BARE)
     header = trace.header or table.header
-    return read_jobs(stream, columns, header, trace.start, left_out, table.step_column, quoted=table.quoted)
+    optional = table.optional if trace.columns.requests is None else {}
+    return read_jobs(
+        stream, columns, header, trace.start, left_out, table.step_column, quoted=table.quoted, optional=optional
+    )
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
