@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from muster.simulation.scenario.logs.jobs import LogError
-from muster.simulation.scenario.logs.opening import find_format, read_trace
-from muster.simulation.scenario.model import JobColumns, Trace
+from muster.simulation.scenario.logs.opening import find_format, read_node_table, read_trace
+from muster.simulation.scenario.model import JobColumns, NodeColumns, NodePool, Trace
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,21 @@ def test_memory_of_slurm_that_is_none_is_named(tmp_path):
 def test_the_requests_of_the_scenario_leave_out_the_memory_of_slurm(tmp_path):
     [job] = read_slurm(tmp_path, "4Gn", JobColumns(requests={"cpu": "AllocCPUS"}))
     assert job.roles[0].requests == (("cpu", 8000),)
+
+
+@pytest.mark.parametrize("name", ["zero.swf", "zero.csv", "zero.jsonl"])
+def test_a_log_whose_line_does_not_end_is_not_read_to_its_end(tmp_path, name):
+    file = tmp_path / name
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)  # without any block on the disk
+    trace = Trace(file=name, columns=JobColumns(submit="at", run_time="for"))
+    with pytest.raises(LogError, match="line 1: is longer than 16 MiB"):
+        read_trace(file, trace)
+
+
+def test_a_table_of_nodes_whose_line_does_not_end_is_not_read_to_its_end(tmp_path):
+    file = tmp_path / "zero.csv"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(LogError, match="line 1: is longer than 16 MiB"):
+        read_node_table(file, NodePool(file=file.name, columns=NodeColumns(name="n", allocatable={"cpu": "c"})))
