@@ -4,6 +4,7 @@ import pytest
 from tests.system.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
 
 from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.simulate import simulate
 
 CHECK = """
 ---
@@ -119,3 +120,8 @@ def test_a_job_is_named_that_the_nodes_of_its_flavor_can_never_run(tmp_path):
     [one] = report.waiting
     assert one.never
     assert one.why.startswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match")
+
+
+def test_a_device_is_no_scenario():
+    with pytest.raises(ScenarioError, match=r"^/dev/zero: is a device, and no file$"):
+        simulate("/dev/zero")

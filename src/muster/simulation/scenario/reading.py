@@ -247,6 +247,8 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
 
 def _read_bytes(file: Path) -> bytes:
     try:
+        if file.is_char_device():  # it may never end
+            raise ScenarioError(f"{file}: is a device, and no file")
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
     except _UNREADABLE as error:

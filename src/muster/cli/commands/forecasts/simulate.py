@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -155,12 +156,14 @@ def command(
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder of the report before the simulation, which may take long.
+    """Create the folder of the report, and try to write there, before the simulation, which may take long.
 
     Raises `click.BadParameter` if that fails.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
