@@ -272,11 +272,11 @@ def test_assertions_judge_the_use_of_quotas_and_nodes(tmp_path, engine):
     quotas = [*queue("q", 2, cohortName="c"), *queue("other", 4, cohortName="c")]
     spec = {"nodes": pool, "changes": changes}
     texts = {
-        "mean(utilisation, queue=q) < 9": (3 / 2 + 3 / 4) / 2,
+        "mean(utilisation, queue=q) < 9": 3 / 3,
         "mean(borrowed, queue=q) < 9": 0.5,
         "mean(used) < 9": 3,
-        "mean(occupancy) < 9": (5 / 8 + 5 / 16) / 2,
-        "mean(occupancy, queue=q) < 9": (3 / 8 + 3 / 16) / 2,
+        "mean(occupancy) < 9": 5 / 12,
+        "mean(occupancy, queue=q) < 9": 3 / 12,
     }
     file = write(tmp_path, works, quotas, **spec)
     report = simulate(file, engine=engine, assertions=list(texts))

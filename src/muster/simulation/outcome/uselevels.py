@@ -1,7 +1,6 @@
 """Measure how much of quotas and nodes was used, and for how long: exactly, unlike the bins of a timeline. Pure."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from math import nan
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from muster.gang import arrays as np
@@ -24,10 +23,14 @@ NODE_FIELDS = ("queue", "resource")
 
 
 class Levels(NamedTuple):
-    """The values that something had, and for how many seconds it had each. Every time is longer than 0."""
+    """The values that something had, and for how many seconds it had each. Every time is longer than 0.
+
+    weights: how much each value counts in a mean: a share of much counts more than one of little.
+    """
 
     values: Floats
     seconds: Floats
+    weights: Floats
 
 
 def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
@@ -38,18 +41,18 @@ def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
 
 def _measure_used(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
-    return _find_levels([_choose(use, use.used, filters)], record.now, lambda used: used)
+    return _find_levels([_choose(use, use.used, filters)], record.now)
 
 
 def _measure_borrowed(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
-    return _find_levels([_choose(use, find_borrowed(use), filters)], record.now, lambda borrowed: borrowed)
+    return _find_levels([_choose(use, find_borrowed(use), filters)], record.now)
 
 
 def _measure_utilisation(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
     changes = [_choose(use, each, filters) for each in (use.used, use.nominal)]
-    return _find_levels(changes, record.now, _divide)
+    return _find_levels(changes, record.now)
 
 
 def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
@@ -59,7 +62,7 @@ def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> 
     asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
     steps = _choose_rows(read_steps(capacity.changes), [one == resource for one in capacity.resources])
     nothing = _choose_rows(steps, [False] * len(capacity.resources))
-    return _find_levels([*(asked or [nothing]), steps], record.now, _divide)
+    return _find_levels([*(asked or [nothing]), steps], record.now)
 
 
 # By metric: the levels of what filters choose. Filters name one resource.
@@ -81,14 +84,11 @@ def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChange
     return AmountChanges(*(column[mask] for column in changes))
 
 
-def _divide(used: Floats, whole: Floats) -> Floats:
-    """Return the used part; not a number where there was nothing to use."""
-    share: Floats = np.full(len(used), nan)
-    return np.divide(used, whole, out=share, where=whole > 0)
+def _find_levels(changes: Sequence[AmountChanges], end: float) -> Levels:
+    """Return the levels of the sum of amounts from 0 to `end`, or of its share of a second sum, where there is any.
 
-
-def _find_levels(changes: Collection[AmountChanges], end: float, combine: Callable[..., Floats]) -> Levels:
-    """Return the levels of several sums of amounts from 0 to `end`, combined into one, where that is a number."""
+    changes: those of one sum or of both.
+    """
     times = np.concatenate([np.zeros(1), *(each.times for each in changes)])
     columns = np.zeros((len(times), len(changes)))
     first = 1
@@ -96,15 +96,20 @@ def _find_levels(changes: Collection[AmountChanges], end: float, combine: Callab
         columns[first : first + len(each.times), number] = each.amounts
         first += len(each.times)
     order = np.argsort(times, kind="stable")
-    values = combine(*np.cumsum(columns[order], axis=0).T)
+    values, *wholes = np.cumsum(columns[order], axis=0).T
     seconds = np.diff(np.append(times[order], end))
-    lasting = (seconds > 0) & ~np.isnan(values)
-    return Levels(values[lasting], seconds[lasting])
+    lasting = seconds > 0
+    weights = seconds
+    for whole in wholes:
+        lasting &= whole > 0
+        weights = seconds * whole
+        values = np.divide(values, whole, out=np.zeros(len(values)), where=lasting)
+    return Levels(values[lasting], seconds[lasting], weights[lasting])
 
 
 def find_mean(levels: Levels) -> float:
-    """Return the mean over time. levels: not empty."""
-    return round_mean(float((levels.values * levels.seconds).sum() / levels.seconds.sum()))
+    """Return the mean over time; of a share, what was used of all that there was. levels: not empty."""
+    return round_mean(float((levels.values * levels.weights).sum() / levels.weights.sum()))
 
 
 def find_level(levels: Levels, share: float) -> float:

@@ -100,7 +100,7 @@ def record_use():
 @pytest.mark.parametrize(
     ("text", "value", "verdict"),
     [
-        ("mean(utilisation, queue=prod) > 60%", 0.825, "holds: mean(utilisation, queue=prod) > 60% (it is 82.5%)"),
+        ("mean(utilisation, queue=prod) > 60%", 440 / 600, "holds: mean(utilisation, queue=prod) > 60% (it is 73.33%)"),
         ("max(utilisation, queue=prod) <= 1", 1.5, "FAILS: max(utilisation, queue=prod) <= 1 (it is 150%)"),
         ("min(utilisation, queue=prod) == 25%", 0.25, "holds: min(utilisation, queue=prod) == 25% (it is 25%)"),
         ("p40(utilisation, queue=prod) == 50%", 0.5, None),
