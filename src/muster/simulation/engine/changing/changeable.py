@@ -39,11 +39,14 @@ class ChangeableEngine(Engine):
     def take_up(self, residents: Residents) -> None:
         """Start with the jobs and pods of an existing cluster. The jobs on nodes that are gone lose them at once."""
         machines = self._machines
-        for name in residents.gone if machines is not None else ():
+        if machines is None:
+            super().take_up(residents)
+            return
+        for name in residents.gone:
             node = Node(metadata=ObjectMeta(name=name))
             machines.set_node(node, node)
         super().take_up(residents)
-        for name in residents.gone if machines is not None else ():
+        for name in residents.gone:
             self.interrupt_on(name)
             machines.remove_node(name)
             self.record.change_node(name, "gone")
