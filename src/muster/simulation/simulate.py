@@ -1,26 +1,19 @@
 """Simulate a scenario, from its file to the report."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
+from muster.simulation.asserted import Asserted, read_assertions
 from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.unusedresources import describe_unused_resources
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
-from muster.simulation.outcome.assertions import (
-    Assertion,
-    AssertionSyntaxError,
-    judge,
-    parse_assertion,
-    require_known,
-)
+from muster.simulation.outcome.assertions import judge
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
@@ -28,20 +21,9 @@ from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
-from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.workers import read_workers
 
 EngineName = Literal["fast", "full"]
-
-
-class Asserted(Struct, frozen=True):
-    """The assertions about a variant.
-
-    lacking: the errors of those about all variants that name a queue or work which this variant lacks, by text.
-    """
-
-    own: Sequence[Assertion]
-    lacking: Mapping[str, ScenarioError]
 
 
 def simulate(
@@ -84,7 +66,7 @@ def simulate(
         jobs,
         changes,
         waiting,
-        [judge(one, jobs) for one in asserted.own],
+        [judge(one, jobs, record) for one in asserted.own],
         stopped,
         build_timeline(record),
         record.nodes,
@@ -135,53 +117,10 @@ def prepare(
     if not reading.scenario.spec.clusters:  # else the manager judges them
         refuse_checks(reading.manifests, site.cluster_queues)
     refuse_idle_queues(reading.manifests, site, configuration)
-    asserted = _parse_assertions(reading, assertions, site, variant or reading.scenario.metadata.name, variants)
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
+    asserted = read_assertions(reading, assertions, site, workers, variant or reading.scenario.metadata.name, variants)
     for one in workers:
         refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
     if engine == "full":
         return reading, site, FullEngine(reading, site, configuration, workers), asserted
     return reading, site, World(reading, site, configuration, workers, log), asserted
-
-
-def _parse_assertions(
-    reading: Reading, more: Sequence[str], site: Site, variant: str, variants: Sequence[str]
-) -> Asserted:
-    """Parse the assertions of a scenario and those of the command, and return those about a variant.
-
-    variants: the names of all that are simulated.
-
-    Raises:
-        ScenarioError: an assertion is wrong, or is about this variant alone and names a queue or work that it lacks.
-    """
-    scenario = reading.scenario
-    known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
-    names = {"queue": [one.metadata.name for one in site.cluster_queues], "work": list(site.templates)}
-    texts: list[tuple[str, Callable[[str], ScenarioError]]] = [
-        *(
-            (text, partial(reading.source.error, f"spec.assert[{n}]"))
-            for n, text in enumerate(scenario.spec.assertions)
-        ),
-        *((text, _refuse_option) for text in more),
-    ]
-    own: list[Assertion] = []
-    lacking: dict[str, ScenarioError] = {}
-    for text, refuse in texts:
-        try:
-            assertion = parse_assertion(text, known)
-        except AssertionSyntaxError as error:
-            raise refuse(str(error)) from None
-        if assertion.variant not in ("", variant):
-            continue
-        own.append(assertion)
-        try:
-            require_known(assertion.filters, names)
-        except AssertionSyntaxError as error:
-            lacking[text] = refuse(str(error))
-            if assertion.variant or len(variants) < 2:
-                raise lacking[text] from None
-    return Asserted(own, lacking)
-
-
-def _refuse_option(why: str) -> ScenarioError:
-    return ScenarioError(f"--assert: {why}")

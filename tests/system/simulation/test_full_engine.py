@@ -259,3 +259,25 @@ def test_jobs_run_in_worker_clusters(tmp_path):
     assert times(report)[1] == times(fast)[1] == ("b-0", 30, 130)
     [slow, quick] = [one.jobs[0] for one in (report, fast)]
     assert slow.ended == pytest.approx(quick.ended, abs=2), "it is found by the same attempt to connect"
+
+
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_assertions_judge_the_use_of_quotas_and_nodes(tmp_path, engine):
+    pool = [{"name": "n", "count": 2, "template": {"status": {"allocatable": {"cpu": "4"}}}}]
+    changes = [
+        {"at": 1000, "scale": {"pool": "n", "count": 4}},
+        {"at": 1000, "quota": {"clusterQueue": "q", "nominalQuota": {"cpu": 4}}},
+    ]
+    works = [work("a", [0], 2000, queue="q", size=3), work("b", [0], 2000, size=2)]
+    quotas = [*queue("q", 2, cohortName="c"), *queue("other", 4, cohortName="c")]
+    spec = {"nodes": pool, "changes": changes}
+    texts = {
+        "mean(utilisation, queue=q) < 9": 3 / 3,
+        "mean(borrowed, queue=q) < 9": 0.5,
+        "mean(used) < 9": 3,
+        "mean(occupancy) < 9": 5 / 12,
+        "mean(occupancy, queue=q) < 9": 3 / 12,
+    }
+    file = write(tmp_path, works, quotas, **spec)
+    report = simulate(file, engine=engine, assertions=list(texts))
+    assert {one.assertion.text: one.value for one in report.verdicts} == pytest.approx(texts, rel=1e-3)

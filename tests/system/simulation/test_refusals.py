@@ -4,6 +4,7 @@ import pytest
 from tests.system.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
 
 from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.simulate import simulate
 
 CHECK = """
 ---
@@ -101,6 +102,11 @@ def test_sizes_of_a_file_are_whole_numbers(tmp_path):
         play(tmp_path, scenario("  work:\n" + burst(1, more="    size: {empirical: sizes.txt}\n")))
 
 
+def test_a_file_of_sizes_that_is_missing_is_named_with_its_field(tmp_path):
+    with pytest.raises(ScenarioError, match=r"yaml:\d+: spec.work\[0\].size.empirical: .*no.txt: No such file"):
+        play(tmp_path, scenario("  work:\n" + burst(1, more="    size: {empirical: no.txt}\n")))
+
+
 def test_a_queue_is_taken_that_a_change_releases_or_gives_nodes(tmp_path):
     more = NODES.replace("count: 1", "count: 0") + "  changes:\n  - {at: 5s, scale: {pool: n, count: 1}}\n"
     stop = "  - {at: 0, stop: {clusterQueue: q, policy: Hold, for: 10s}}\n  work:\n"
@@ -119,3 +125,15 @@ def test_a_job_is_named_that_the_nodes_of_its_flavor_can_never_run(tmp_path):
     [one] = report.waiting
     assert one.never
     assert one.why.startswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match")
+
+
+def test_a_device_is_no_scenario():
+    with pytest.raises(ScenarioError, match=r"^/dev/zero: is a device, and no file$"):
+        simulate("/dev/zero")
+
+
+@pytest.mark.parametrize("field", ["manifests", "state"])
+def test_a_missing_file_is_named_with_its_field(tmp_path, field):
+    value = "[no.yaml]" if field == "manifests" else "no.yaml"
+    with pytest.raises(ScenarioError, match=rf"yaml:\d+: spec.{field}(\[0\])?: .*no.yaml: No such file"):
+        play(tmp_path, scenario(f"  {field}: {value}\n  work:\n" + burst(1)))

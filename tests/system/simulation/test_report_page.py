@@ -181,6 +181,11 @@ def test_a_report_that_cannot_be_written_stops_the_command_before_the_simulation
     assert (result.exit_code, "Not a directory" in result.output) == (2, True)
 
 
+def test_a_folder_that_takes_no_files_stops_the_command_before_the_simulation(tmp_path):
+    result = CliRunner().invoke(command, [str(tmp_path / "gone.yaml"), "--report", "/proc/self"])
+    assert (result.exit_code, "--report: /proc/self: " in result.output) == (2, True)
+
+
 def test_a_page_of_many_jobs_is_small(tmp_path, long):
     jobs = 20_000 if long else 5_000
     text = scenario(NODES % 100 + "  work:" + burst("w", jobs))

@@ -354,6 +354,43 @@ def test_variants_change_the_nodes_of_a_state(tmp_path):
     assert ends == {"s": left + 100, "one-more": left, "larger": left, "cordoned": left, "away": 120 + 1000 + 100}
 
 
+DELETED = """  state: state.yaml
+  nodes:
+  - {name: more, like: n, count: 1}
+  variants:
+  - name: deleted
+    manifests: [{apiVersion: v1, kind: Node, metadata: {name: m}, $patch: delete}]
+  - {name: drained, spec: {changes: [{at: 0, drain: {nodes: [m]}}]}}
+"""
+
+
+def test_jobs_on_a_node_that_a_variant_deletes_start_again_elsewhere(tmp_path):
+    async def body(q: Queued):
+        await q.queue(200)
+        await submit(q, "runs", 60, 1000)
+        await submit(q, "alone", 20, 600, queue="")
+        await q.world.elapse(100.0)
+        return await snapshot(q)
+
+    document = run_story(body)
+    other = json.loads(json.dumps(find(document, "Node", "n")))
+    other["metadata"]["name"] = "m"
+    document["spec"]["items"].append(other)
+    for one in document["spec"]["items"]:
+        if one["kind"] == "Pod" and one["spec"].get("nodeName") == "n":
+            one["spec"]["nodeName"] = "m"
+    scenario = write_scenario(tmp_path, document, DELETED)
+    runs = {run.variant: run.summary for run in simulate_all(list_cases(scenario, [], None)).runs}
+    assert runs["s"].makespan < 950
+    assert (runs["deleted"].makespan, runs["deleted"].total.interruptions) == (1000, 2)
+    assert runs["deleted"].total.lost == pytest.approx(60 * 100 + 20 * 100, rel=0.1)
+    assert runs["deleted"] == runs["drained"]
+    document["spec"]["missing"] = {"nodes": "forbidden"}
+    scenario = write_scenario(tmp_path, document, DELETED)
+    unknown = {run.variant: run.summary.makespan for run in simulate_all(list_cases(scenario, [], None)).runs}
+    assert unknown["deleted"] == runs["s"].makespan, "nobody knows which nodes there are"
+
+
 @pytest.mark.parametrize(
     ("pool", "problem"),
     [

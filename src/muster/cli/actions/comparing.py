@@ -8,7 +8,6 @@ import msgspec
 
 from muster.charts.scales import format_span
 from muster.cli.terminal.output import dump, say
-from muster.cli.terminal.verdicts import format_verdict
 from muster.insight.text import format_mean, format_table
 from muster.simulation.outcome.comparison import (
     SECONDS,
@@ -23,6 +22,7 @@ from muster.simulation.outcome.comparison import (
 )
 from muster.simulation.outcome.comparisonpage import render_comparison
 from muster.simulation.outcome.student import MeanEstimate
+from muster.simulation.outcome.verdicts import format_verdict
 from muster.simulation.runs import Comparing, name_folder
 
 # How many rows the table of differences has at the most; the file and `-o json` have them all.

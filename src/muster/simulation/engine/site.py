@@ -191,13 +191,15 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
     path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
     named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
     if work.trace is not None:
-        queues = work.trace.queues | {
-            queue: local
-            for queue in reading.logs[work.name].queues
-            if (local := translate_queue(work, work.trace, queue))
-        }
-        for queue, local in queues.items():
+        for queue, local in work.trace.queues.items():
             named[f"{path}.trace.queues.{queue}"] = local if "/" in local else f"{namespace}/{local}"
+        for queue in sorted(reading.logs[work.name].queues - work.trace.queues.keys()):
+            if (local := translate_queue(work, work.trace, queue)) and local not in known:  # it is of a history
+                hint = _suggest_queue(local, known)
+                why = (
+                    f"no manifest defines the LocalQueue {local}{hint}; `queue` of the work names one for all its jobs"
+                )
+                raise reading.source.error(path, why)
     for field, queue in named.items():
         if queue not in known:
             hint = _suggest_queue(queue, known)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from muster.api.batch import Job
 from muster.api.conditions import find_true
-from muster.api.core import Pod, PodTemplateSpec
+from muster.api.core import NODE, Pod, PodTemplateSpec
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import PodSet as WorkloadPodSet
 from muster.api.kueue import Workload, WorkloadSpec
@@ -90,10 +90,14 @@ class TakenJob(Struct, frozen=True):
 
 
 class Residents(Struct, frozen=True):
-    """The jobs of the cluster from which a simulation starts, and the pods without a job, which stay."""
+    """The jobs of the cluster from which a simulation starts, and the pods without a job, which stay.
+
+    gone: the nodes on which jobs run, but which do not exist.
+    """
 
     jobs: tuple[TakenJob, ...]
     pods: tuple[Pod, ...]
+    gone: tuple[str, ...] = ()
 
 
 def read_residents(reading: Reading, site: Site, settings: convert.ConversionSettings) -> Residents:
@@ -104,11 +108,19 @@ def read_residents(reading: Reading, site: Site, settings: convert.ConversionSet
     """
     assert reading.state is not None, "the scenario has a state"
     try:
-        return take_up(reading.state, site, settings, _make_durations(reading))
+        residents = take_up(reading.state, site, settings, _make_durations(reading))
     except UnknownEndError as error:
         raise reading.source.error(f"spec.state.{error.field}", str(error)) from None
     except UnreadableJobError as error:
         raise reading.source.error("spec.state", str(error)) from None
+    # A snapshot without nodes does not say which of them exist.
+    return residents if NODE.resource in reading.state.missing else replace(residents, gone=_list_gone(residents, site))
+
+
+def _list_gone(residents: Residents, site: Site) -> tuple[str, ...]:
+    known = {node.metadata.name for node in site.nodes}
+    used = {node for job in residents.jobs for stays in job.nodes.values() for node, _ in stays}
+    return tuple(sorted(used - known))
 
 
 def _make_durations(reading: Reading) -> Durations:

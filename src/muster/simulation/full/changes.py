@@ -14,6 +14,7 @@ from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.site import Site
 from muster.simulation.full.cluster import Cluster
 from muster.simulation.full.federation import Line
+from muster.simulation.full.holdings import Holdings
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.reading import Reading
 
@@ -24,9 +25,10 @@ class ClusterChanges:
     A change only collects its writes; `happen` sends them to the cluster.
     """
 
-    def __init__(self, reading: Reading, site: Site, record: SimulationRecord) -> None:
-        """Plan the first change. record: the record of the jobs, which has the time."""
+    def __init__(self, reading: Reading, site: Site, record: SimulationRecord, holdings: Holdings) -> None:
+        """Plan the first change. record: the record of the jobs, which has the time. holdings: what changes update."""
         self.record = record
+        self._holdings = holdings
         self._agenda = EventAgenda()
         self._changes = Changes(reading, site, self._agenda, self)
         self._nodes: dict[str, Node | None] = {}
@@ -62,6 +64,9 @@ class ClusterChanges:
             event()
         nodes, emptied, definitions = self._nodes, self._emptied, self._definitions
         self._nodes, self._emptied, self._definitions = {}, {}, []
+        self._holdings.redefine(definitions)
+        if nodes:
+            self._holdings.set_nodes(nodes.items())
         for definition in definitions:
             await cluster.redefine(definition)
         for node in nodes.values():
@@ -96,7 +101,7 @@ class ClusterChanges:
         self._emptied[node] = None
 
     def note_capacity(self) -> None:
-        """Do nothing: the capacity is read from the cluster."""
+        """Do nothing: `happen` records the capacity."""
 
     def redefine(self, definition: Definition) -> None:
         """Note that `happen` is to replace the spec of a queue or a Cohort."""

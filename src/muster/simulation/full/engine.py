@@ -4,7 +4,8 @@ The embedded server runs with its store in memory, with all controllers and with
 their times as manifests, and what becomes of them is read from the server's events. Nothing is decided here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -27,9 +28,11 @@ from muster.simulation.engine.world import Progress, WorkerSite
 from muster.simulation.full.changes import ClusterChanges
 from muster.simulation.full.cluster import Cluster
 from muster.simulation.full.federation import run_federation
+from muster.simulation.full.holdings import Holdings
 from muster.simulation.full.manifests import Document, UnplayableError, make_manifest, require_playable
 from muster.simulation.full.observer import Observer
 from muster.simulation.outcome.record import SimulationRecord, Waiting
+from muster.simulation.outcome.runs import Amounts
 from muster.simulation.outcome.stillness import Stillness
 from muster.simulation.scenario.arrivals import Submission, list_submissions
 from muster.simulation.scenario.draws import parse_moment
@@ -48,11 +51,16 @@ _KEEP_SECONDS = 60.0
 
 
 class _Work(Struct, frozen=True):
-    """A source of jobs. document: the manifest of its jobs. stored: the job that the server makes of it."""
+    """A source of jobs.
+
+    document: the manifest of its jobs. stored: the job that the server makes of it. requests: of each pod from its
+    node, by podset.
+    """
 
     document: Document
     stored: JobTemplate
     kind: Kind[Any]
+    requests: Sequence[Mapping[str, int]]
 
 
 class FullEngine:
@@ -93,7 +101,10 @@ class FullEngine:
         except UnplayableError as error:
             raise self._reading.source.error(f"{path}.{error.path}", error.why) from None
         kind = next(one.kind for one in INTEGRATIONS if one.kind.kind == document["kind"])
-        return _Work(document, self._site.templates[work.name], kind)
+        stored = self._site.templates[work.name]
+        settings = convert.ConversionSettings.of(self._configuration)
+        info = convert.convert_workload(stored.workload, "", settings)
+        return _Work(document, stored, kind, [one.asks or one.requests for one in info.podsets])
 
     def run(self, progress: Progress | None = None) -> None:
         """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
@@ -112,7 +123,8 @@ class FullEngine:
             integrations = [one for one in INTEGRATIONS if one.kind in {work.kind for work in self._works}]
             settings = convert.ConversionSettings.of(self._configuration)
             observer = Observer(cluster.plane.manager, integrations, self.record, settings, cluster.tell_time)
-            changes = ClusterChanges(self._reading, self._site, self.record)
+            holdings = Holdings(self.record, self._site, self._workers)
+            changes = ClusterChanges(self._reading, self._site, self.record, holdings)
             for name, worker in federation.workers.items():
                 observer.follow_worker(name, worker.plane.manager)
             for one in self._workers:
@@ -182,13 +194,23 @@ class FullEngine:
         end = find_end(submission, work.stored)
         lasts = submission.startup + submission.run_time
         exceeds_limit = end is not None and end.is_enforced and end.at < lasts
-        observer.expect(number, submission.name, sum(sizes), queued=bool(local), exceeds_limit=exceeds_limit)
+        requests = _sum_requests(work.requests, sizes)
+        observer.expect(number, submission.name, sum(sizes), requests, queued=bool(local), exceeds_limit=exceeds_limit)
         try:
             if submission.priority is not None:
                 await cluster.create_priority(submission.priority)
             await cluster.create_job(work.kind, namespace, number, make_manifest(work.document, submission, number))
         except ApiError as error:
             raise ScenarioError(f"{submission.name}: {error}") from None
+
+
+def _sum_requests(requests: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> Amounts:
+    """Return what all pods of a job request. requests, sizes: of a pod, and the number of pods, by podset."""
+    total = Counter[str]()
+    for amounts, size in zip(requests, sizes, strict=True):
+        for resource, amount in amounts.items():
+            total[resource] += amount * size
+    return tuple(sorted(total.items()))
 
 
 def _refuse_unplayable(reading: Reading, site: Site) -> None:

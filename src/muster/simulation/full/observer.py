@@ -1,6 +1,6 @@
 """Record what becomes of the jobs of a cluster, from the events of its Workloads, jobs and pods."""
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of, meta_of
 from muster.simulation.full.manifests import read_number
 from muster.simulation.outcome.record import SimulationRecord, Waiting
+from muster.simulation.outcome.runs import Amounts
 
 _NO_USAGE: Usage = {}
 
@@ -44,15 +45,16 @@ class _Job(Struct):
 
     number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
     runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
-    while they do not. usage: the quota that it holds. home: the worker cluster where its pods run. stopped_there:
-    whether that cluster evicted it since. is_overdue: whether a deadline of its template has passed. running: the UIDs
-    of its running pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker
-    cluster.
+    while they do not. requests: of all its pods from nodes. usage: the quota that it holds. home: the worker cluster
+    where its pods run. stopped_there: whether that cluster evicted it since. is_overdue: whether a deadline of its
+    template has passed. running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
+    clones: those that hold quota, by the worker cluster.
     """
 
     number: int
     name: str
     pods: int
+    requests: Amounts
     queued: bool
     exceeds_limit: bool
     started: float | None = None
@@ -69,6 +71,13 @@ class _Job(Struct):
         """Return whether all pods run that the job has in a cluster."""
         clone = self.clones.get(cluster)
         return len(self.running[cluster]) >= (self.pods if clone is None else clone.pods)
+
+    def sum_demand(self, cluster: str) -> Amounts:
+        """Return what the job needs of a cluster: its quota there, or the requests of its pods if it has no quota."""
+        clone, total = self.clones.get(cluster), Counter[str]()
+        for (_, resource), amount in (self.usage if clone is None else clone.usage).items():
+            total[resource] += amount
+        return tuple(sorted(total.items())) or self.requests
 
 
 class Observer:
@@ -114,12 +123,15 @@ class Observer:
         manager.informer(POD).on_change(partial(self._on_pod, name))
         manager.informer(JOB).on_change(self._on_deadline)
 
-    def expect(self, number: int, name: str, pods: int, *, queued: bool, exceeds_limit: bool) -> None:
+    def expect(
+        self, number: int, name: str, pods: int, requests: Amounts, *, queued: bool, exceeds_limit: bool
+    ) -> None:
         """Follow a job that is about to be created.
 
-        pods: how many it has. queued: whether it needs quota. exceeds_limit: whether it runs longer than its limit.
+        pods: how many it has. requests: of all of them. queued: whether it needs quota. exceeds_limit: whether it runs
+        longer than its limit.
         """
-        self._jobs[number] = _Job(number, name, pods, queued, exceeds_limit)
+        self._jobs[number] = _Job(number, name, pods, requests, queued, exceeds_limit)
 
     def take_ended(self, until: float) -> Iterator[int]:
         """Yield the numbers of the jobs that ended by `until`, each once."""
@@ -231,7 +243,7 @@ class Observer:
         if job.started is None and not job.evicted and job.runs_whole(cluster):
             self._mark()
             job.started, job.home, job.stopped_there = self._record.now, cluster, False
-            self._record.start(job.number, self._record.now)
+            self._record.start(job.number, self._record.now, job.sum_demand(cluster))
             if cluster:
                 self._record.locate(job.number, cluster)
 

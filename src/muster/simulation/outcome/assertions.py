@@ -5,9 +5,21 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from math import isnan
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from muster.simulation.outcome.record import JobOutcome
+from muster.api.values.quantity import QuantityError, parse
+from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.outcome.record import JobOutcome, SimulationRecord
 from muster.simulation.outcome.summary import compute_slowdown, find_percentile
+from muster.simulation.outcome.timeline import scale_amount
+from muster.simulation.outcome.uselevels import (
+    MEASURES,
+    NODE_FIELDS,
+    QUOTA_FIELDS,
+    find_level,
+    find_mean,
+    match_quota,
+)
 from muster.simulation.scenario.draws import DrawError, parse_seconds
 from muster.simulation.scenario.source import suggest
 
@@ -19,6 +31,7 @@ _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as `str` writes it, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
+_RESOURCE, _OCCUPANCY = "resource", "occupancy"
 
 _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "wait": lambda job: job.wait,
@@ -42,6 +55,8 @@ _FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "sum": sum,
 }
+_SHARES = ("utilisation", _OCCUPANCY)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -57,9 +72,10 @@ class AssertionSyntaxError(ValueError):
 
 
 class Assertion(Struct, frozen=True):
-    """An assertion about the outcome: a function of a metric of some jobs, an operator and a bound.
+    """An assertion about the outcome: a function of a metric of some jobs or of use, an operator and a bound.
 
-    filters: fields of jobs, with the values that they must have. variant: the variant that it is about, or "" for all.
+    filters: fields of jobs or of quotas, with the values that they must have. variant: the variant that it is about, or
+    "" for all.
     """
 
     text: str
@@ -71,13 +87,25 @@ class Assertion(Struct, frozen=True):
     variant: str = ""
 
     @property
-    def is_of_time(self) -> bool:
-        """Whether the measured value is a time span, in seconds."""
-        return self.metric in _TIMES
+    def is_of_use(self) -> bool:
+        """Whether it is about the use of quotas or nodes, and not about jobs."""
+        return self.metric in MEASURES
+
+    @property
+    def unit(self) -> str:
+        """What the measured value counts: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
+        if self.metric in _SHARES:
+            return "share"
+        if self.is_of_use:
+            return dict(self.filters).get(_RESOURCE, "")
+        return "seconds" if self.metric in _TIMES else ""
 
 
 class AssertionResult(Struct, frozen=True):
-    """The result of an assertion. value: the measured value; None if no job could be measured, so that it fails."""
+    """The result of an assertion. value: the measured value; None if nothing could be measured, so that it fails.
+
+    A measured share is a part of 1, and a measured amount is in the unit that users know: CPUs are whole CPUs.
+    """
 
     assertion: Assertion
     value: float | None
@@ -96,16 +124,19 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     if found is None:
         raise AssertionSyntaxError(f"{text!r} is not like p99(wait, queue=prod) < 30m")
     function, metric = found["function"], found["metric"] or ""
-    metrics = _COUNTED if function == "count" else _METRICS
+    metrics = list(_COUNTED) if function == "count" else [*_METRICS, *MEASURES]
     if function not in (*_FUNCTIONS, "count") and not _PERCENTILE.fullmatch(function):
         raise AssertionSyntaxError(f"{function} is none of count, {', '.join(_FUNCTIONS)}, p50, p99 and the like")
     if metric not in metrics:
         raise AssertionSyntaxError(f"{metric or 'nothing'} is none of {', '.join(metrics)}")
+    if function == "sum" and metric in MEASURES:
+        raise AssertionSyntaxError(f"sum is none of mean, max, min, p50, p99 and the like, as {metric} has no sum")
     filters = tuple((name, value) for name, value in _FILTER.findall(found["filters"]))
-    if wrong := next((name for name, _ in filters if name not in _FIELDS), None):
-        raise AssertionSyntaxError(f"{wrong} is none of {', '.join(_FIELDS)}")
+    fields = _list_fields(metric)
+    if wrong := next((name for name, _ in filters if name not in fields), None):
+        raise AssertionSyntaxError(f"{wrong} is none of {', '.join(fields)}")
     if twice := next((name for at, (name, _) in enumerate(filters) if name in dict(filters[:at])), None):
-        raise AssertionSyntaxError(f"{twice} is given twice, and no job has two: write two assertions")
+        raise AssertionSyntaxError(f"{twice} is given twice, and nothing has two: write two assertions")
     for name, value in filters:
         if name == _PRIORITY and not _INTEGER.fullmatch(value):
             raise AssertionSyntaxError(f"priority={value}: a priority is a whole number, as in jobs.csv")
@@ -114,6 +145,12 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     of_jobs = tuple((name, value) for name, value in filters if name != _VARIANT)
     bound = _parse_bound(found["bound"], metric)
     return Assertion(text, function, metric, of_jobs, found["operator"], bound, variant)
+
+
+def _list_fields(metric: str) -> Sequence[str]:
+    if metric not in MEASURES:
+        return _FIELDS
+    return (*(NODE_FIELDS if metric == _OCCUPANCY else QUOTA_FIELDS), _VARIANT)
 
 
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
@@ -126,7 +163,38 @@ def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collec
             raise AssertionSyntaxError(f"there is no {name} {value}{suggest(value, known[name])}")
 
 
+def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes: Collection[str]) -> Assertion:
+    """Return an assertion about use with the one resource that it is about.
+
+    quotas: all that queues have. on_nodes: the resources of nodes that jobs may ask for.
+
+    Raises:
+        AssertionSyntaxError: there is no such quota or resource, or several resources and none is named.
+    """
+    filters = dict(assertion.filters)
+    if assertion.metric == _OCCUPANCY:
+        if not on_nodes:
+            raise AssertionSyntaxError("there are no nodes that could be occupied")
+        named = [filters[_RESOURCE]] if _RESOURCE in filters else []
+        require_known([(_RESOURCE, one) for one in named], {_RESOURCE: sorted(on_nodes)})
+        resources = named or sorted(on_nodes)
+    else:
+        resources = sorted({key[2] for key in quotas if match_quota(key, filters)})
+        for field, number in ((_RESOURCE, 2), ("flavor", 1)):
+            if not resources and field in filters:
+                others = {name: value for name, value in filters.items() if name != field}
+                known = sorted({key[number] for key in quotas if match_quota(key, others)})
+                require_known([(field, filters[field])], {field: known})
+    if not resources:
+        raise AssertionSyntaxError("there is no such quota")
+    if len(resources) > 1:
+        raise AssertionSyntaxError(f"one resource is needed: write resource= with {', '.join(resources)}")
+    return replace(assertion, filters=tuple((filters | {_RESOURCE: resources[0]}).items()))
+
+
 def _parse_bound(text: str, metric: str) -> float:
+    if metric in MEASURES:
+        return _parse_amount(text, metric)
     try:
         bound = float(text)
     except ValueError:
@@ -142,11 +210,24 @@ def _parse_bound(text: str, metric: str) -> float:
         raise AssertionSyntaxError(error.why) from None
 
 
-def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
-    """Return whether an assertion holds for these jobs, and the measured value.
+def _parse_amount(text: str, metric: str) -> float:
+    """Parse the bound of an amount: a quantity of Kubernetes, or a share such as `60%`."""
+    if metric in _SHARES and (percent := _PERCENT.fullmatch(text)):
+        return float(percent[1]) / 100
+    try:
+        return float(parse(text))
+    except QuantityError:
+        example = "60% or 0.6" if metric in _SHARES else "64, 4500m or 2Ti"
+        raise AssertionSyntaxError(f"{text} is not like {example}") from None
 
-    If no job can be measured, the assertion fails; a count is then 0.
+
+def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRecord) -> AssertionResult:
+    """Return whether an assertion holds for these jobs or this record, and the measured value.
+
+    If nothing can be measured, the assertion fails; a count is then 0.
     """
+    if assertion.is_of_use:
+        return _judge_use(assertion, record)
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":
         counted = _COUNTED[assertion.metric]
@@ -158,6 +239,22 @@ def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
     if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:
         return _compare(assertion, find_percentile(values, float(percentile[1]) / 100))
     return _compare(assertion, _FUNCTIONS[assertion.function](values))
+
+
+def _judge_use(assertion: Assertion, record: SimulationRecord) -> AssertionResult:
+    filters = dict(assertion.filters)
+    levels = MEASURES[assertion.metric](record, filters)
+    if not len(levels.values):
+        return AssertionResult(assertion, None, holds=False)
+    if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:
+        value = find_level(levels, float(percentile[1]) / 100)
+    elif assertion.function == "mean":
+        value = find_mean(levels)
+    else:
+        value = _FUNCTIONS[assertion.function](levels.values.tolist())
+    if assertion.metric not in _SHARES:
+        value = scale_amount(filters.get(_RESOURCE, ""), value)
+    return _compare(assertion, value)
 
 
 def _compare(assertion: Assertion, value: float) -> AssertionResult:

@@ -17,6 +17,7 @@ from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import draw_use, list_resources
 from muster.simulation.outcome.figures.waits import draw_waiting, draw_waits
 from muster.simulation.outcome.report import Report
+from muster.simulation.outcome.verdicts import describe_measure
 
 # How many jobs that could never run are named.
 _NAMED = 5
@@ -89,10 +90,7 @@ def _list_utilisation(report: Report) -> Iterator[Tile]:
 
 def _list_remarks(report: Report) -> Iterator[Markup]:
     for verdict in report.verdicts:
-        measured = "there is no such job"
-        if verdict.value is not None:
-            measured = f"it is {_format_figure(verdict.value, verdict.assertion.is_of_time)}"
-        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, {measured}"
+        text = f"{verdict.assertion.text}: {'holds' if verdict.holds else 'fails'}, {describe_measure(verdict)}"
         yield make_element("p", {"class": "good" if verdict.holds else "bad"}, text)
     if report.stopped:
         yield make_element(
@@ -105,7 +103,3 @@ def _list_remarks(report: Report) -> Iterator[Markup]:
         yield make_element("p", {"class": "bad"}, f"{one.name} could never run: {one.why}")
     if len(never) > _NAMED:
         yield make_element("p", {"class": "bad"}, f"{len(never) - _NAMED:,} more jobs could never run.")
-
-
-def _format_figure(value: float, is_of_time: bool) -> str:
-    return format_span(value) if is_of_time else f"{value:g}"

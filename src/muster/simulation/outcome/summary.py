@@ -209,11 +209,11 @@ def _measure_use(changes: Iterable[QuotaChange], seconds: float) -> list[Use]:
         since[key] = one.at
         peak[key] = max(peak[key], used[key])
     return [
-        Use(*key, _round((area[key] + used[key] * (seconds - since[key])) / seconds) if seconds else 0.0, peak[key])
+        Use(*key, round_mean((area[key] + used[key] * (seconds - since[key])) / seconds) if seconds else 0.0, peak[key])
         for key in sorted(since)
     ]
 
 
-def _round(value: float) -> float:
+def round_mean(value: float) -> float:
     """Return a mean to 12 digits, without the error of its sums, which would look like a difference of variants."""
     return float(f"{value:.12g}")

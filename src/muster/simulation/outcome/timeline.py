@@ -5,10 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from muster.gang import arrays as np
-from muster.gang.arrays import Floats, Ints
+from muster.gang.arrays import Floats
 from muster.simulation.outcome.bins import Bins, average_steps, sum_events
-from muster.simulation.outcome.ledgers import QuotaKey, Steps
-from muster.simulation.outcome.record import QuotaChanges, SimulationRecord
+from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.outcome.record import SimulationRecord
+from muster.simulation.outcome.usechanges import (
+    find_borrowed,
+    read_demand,
+    read_quota_use,
+    read_steps,
+    to_floats,
+    to_ints,
+)
 
 Series = Sequence[float]
 """A number for each bin."""
@@ -85,7 +93,7 @@ def build_timeline(record: SimulationRecord) -> Timeline:
         return Timeline(bins.width, (), {}, {}, {}, {})
     steps = record.capacity.changes
     resources = record.capacity.resources
-    capacity = average_steps(bins, *_read_steps(steps), len(resources))
+    capacity = average_steps(bins, *read_steps(steps), len(resources))
     return Timeline(
         bins.width,
         bins.edges.tolist(),
@@ -97,69 +105,23 @@ def build_timeline(record: SimulationRecord) -> Timeline:
 
 
 def _build_quotas(bins: Bins, record: SimulationRecord) -> dict[QuotaKey, QuotaSeries]:
-    changes, ledger = record.changes(), record.quotas
-    keys = {key: number for number, key in enumerate(ledger.keys)}
-    times, rows, amounts = _read_use(changes, keys)
-    count = len(keys)
-    quota_times, quota_rows, quota_amounts = _read_steps(ledger.changes)
-    borrowed = _find_borrowed((times, rows, amounts), (quota_times, quota_rows, quota_amounts))
-    series = zip(
-        _to_series(average_steps(bins, quota_times, quota_rows, quota_amounts, count)),
-        _to_series(average_steps(bins, times, rows, amounts, count)),
-        _to_series(average_steps(bins, *borrowed, count)),
-        _to_series(average_steps(bins, *_read_steps(ledger.losses), count)),
-        strict=True,
-    )
-    return {key: QuotaSeries(*each) for key, each in sorted(zip(keys, series, strict=True))}
-
-
-def _read_use(changes: QuotaChanges, keys: dict[QuotaKey, int]) -> tuple[Floats, Ints, Floats]:
-    """Return the changes of used quota as times, the numbers of keys, and amounts.
-
-    Keys that have no number yet are added to `keys`.
-    """
-    width = len(changes.resource_names)
-    combined = _to_ints(changes.queues) * width + _to_ints(changes.resources)
-    used, rows = np.unique(combined, return_inverse=True)
-    names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
-    numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
-    return _to_floats(changes.times), numbers[rows] if len(used) else rows, _to_floats(changes.amounts)
-
-
-def _find_borrowed(use: tuple[Floats, Ints, Floats], quota: tuple[Floats, Ints, Floats]) -> tuple[Floats, Ints, Floats]:
-    """Return the changes of the use above the nominal quota, from the changes of both: times, rows and amounts."""
-    times, rows = (np.concatenate(pair) for pair in zip(use[:2], quota[:2], strict=True))
-    used = np.concatenate((use[2], np.zeros(len(quota[2]))))
-    nominal = np.concatenate((np.zeros(len(use[2])), quota[2]))
-    order = np.lexsort((times, rows))
-    times, rows = times[order], rows[order]
-    above = np.maximum(_sum_within(rows, used[order]) - _sum_within(rows, nominal[order]), 0)
-    first = np.ones(len(rows), bool)
-    first[1:] = rows[1:] != rows[:-1]
-    before = np.where(first, 0, np.concatenate((np.zeros(1), above[:-1])) if len(above) else above)
-    return times, rows, above - before
-
-
-def _sum_within(rows: Ints, amounts: Floats) -> Floats:
-    """Return the running sum of amounts within each row; rows are sorted."""
-    total = np.cumsum(amounts)
-    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1]))) if len(rows) else np.zeros(0, np.int64)
-    lengths = np.diff(np.concatenate((starts, [len(rows)])))
-    sums: Floats = total - np.repeat(total[starts] - amounts[starts], lengths)
-    return sums
+    use = read_quota_use(record)
+    changes = (use.nominal, use.used, find_borrowed(use), read_steps(record.quotas.losses))
+    series = zip(*(_to_series(average_steps(bins, *each, len(use.keys))) for each in changes), strict=True)
+    return {key: QuotaSeries(*each) for key, each in sorted(zip(use.keys, series, strict=True))}
 
 
 def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
     jobs, runs, count = record.columns(), record.runs, len(record.queues)
-    queues, pods = _to_ints(jobs.queues), _to_floats(jobs.pods)
-    work = pods * _to_floats(jobs.run_times)
-    run_jobs, undone = _to_ints(runs.jobs), _to_floats(runs.lost)
-    starts, ends, lost = _to_floats(runs.starts), _to_floats(runs.ends), ~np.isnan(undone)
-    over, begun = ~np.isnan(ends), _to_ints(runs.continued) == 0
-    times = np.concatenate((_to_floats(jobs.submitted), starts[begun], ends[lost]))
+    queues, pods = to_ints(jobs.queues), to_floats(jobs.pods)
+    work = pods * to_floats(jobs.run_times)
+    run_jobs, undone = to_ints(runs.jobs), to_floats(runs.lost)
+    starts, ends, lost = to_floats(runs.starts), to_floats(runs.ends), ~np.isnan(undone)
+    over, begun = ~np.isnan(ends), to_ints(runs.continued) == 0
+    times = np.concatenate((to_floats(jobs.submitted), starts[begun], ends[lost]))
     subjects = np.concatenate((np.arange(len(queues)), run_jobs[begun], run_jobs[lost]))
     signs = np.concatenate((np.ones(len(queues)), -np.ones(int(begun.sum())), np.ones(int(lost.sum()))))
-    sizes = _to_floats(runs.pods)
+    sizes = to_floats(runs.pods)
     run_pods = np.concatenate((sizes, sizes[over]))
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
@@ -181,21 +143,11 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
 
 
 def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str], Series]:
-    """Return what running jobs ask for, by queue and resource: the mean of each bin.
-
-    The amounts of runs are few vectors, each of which many runs share.
-    """
-    runs, amounts, queues = record.runs, record.runs.amounts, record.queues
-    resources = sorted({resource for demand in amounts for resource, _ in demand})
-    table = np.array([[dict(demand).get(one, 0) for one in resources] for demand in amounts], np.float64)
-    starts, ends, demands = _to_floats(runs.starts), _to_floats(runs.ends), _to_ints(runs.demands)
-    rows = _to_ints(record.columns().queues)[_to_ints(runs.jobs)]
-    over = ~np.isnan(ends)
-    times, rows = np.concatenate((starts, ends[over])), np.concatenate((rows, rows[over]))
+    """Return what running jobs ask for, by queue and resource: the mean of each bin."""
+    demand, queues = read_demand(record), record.queues
     series: dict[tuple[str, str], Series] = {}
-    for number, resource in enumerate(resources):
-        asked = table[demands, number]
-        means = average_steps(bins, times, rows, np.concatenate((asked, -asked[over])), len(queues))
+    for resource, changes in zip(demand.resources, demand.changes, strict=True):
+        means = average_steps(bins, *changes, len(queues))
         series |= {(queue, resource): one for queue, one in zip(queues, _to_series(means), strict=True) if any(one)}
     return series
 
@@ -227,18 +179,6 @@ def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
 def scale_amount(resource: str, amount: float) -> float:
     """Return an amount in the unit that users know: CPUs are given in thousandths and returned as whole CPUs."""
     return round(amount / 1000, 6) if resource == "cpu" else amount
-
-
-def _read_steps(steps: Steps) -> tuple[Floats, Ints, Floats]:
-    return _to_floats(steps.times), _to_ints(steps.numbers), _to_floats(steps.amounts)
-
-
-def _to_ints(values: object) -> Ints:
-    return np.array(values, np.int64)
-
-
-def _to_floats(values: object) -> Floats:
-    return np.array(values, np.float64)
 
 
 def _to_series(rows: Floats) -> list[list[float]]:

@@ -6,6 +6,7 @@ Node. Further steps are fields, the names of items of a list, or their numbers. 
 `nvidia.com/gpu` has: of the names that are there, the longest that fits is meant.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ _OPEN_FIELDS = frozenset(
         "requests",
     )
 )
+_SPAN = re.compile(r"([0-9.]+(ms|[smhd]))+")
 _TYPES = {kind.kind: kind.type for kind in KUEUE_KINDS}
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
 
@@ -129,6 +131,8 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
 
     rest: the path in the manifest. path: all that the user wrote, for errors. Raises `PathError`.
     """
+    if isinstance(value, float) and not {*_QUOTAS}.isdisjoint(rest.split(".")):
+        value = str(value)  # the API takes whole numbers and texts
     part = describe_part(_TYPES[document["kind"]]) if document["kind"] in _TYPES else None
     spec = document.get("spec")
     if not isinstance(spec, dict) or rest.partition(".")[0] in document:
@@ -221,9 +225,12 @@ def _number_items(items: Sequence[Any]) -> dict[str, int]:
 
 
 def _convert_like(before: Any, value: Any) -> Any:
-    """Return a number as text if the value before it is text, as quantities often are; any other value as it is."""
+    """Return a number as text if the value before it is text, as quantities often are; any other value as it is.
+
+    A number in place of a time span, such as `1h30m`, is one of seconds. A quantity such as `500m` may be one, too.
+    """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if isinstance(before, str) and is_number else value
+    return str(value) if isinstance(before, str) and is_number and not _SPAN.fullmatch(before) else value
 
 
 def _find_step(rest: str, known: Iterable[str]) -> str | None:

@@ -120,11 +120,10 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
         varied, remaining = set_fields(vary_scenario(document, overlays), overlays)
         scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
-        state = None if state_file is None else _read_state(state_file)
-        own = [
-            *_list_manifests(files, document, state_file),
-            *read_files([folder / each for each in scenario.spec.manifests])[0],
-        ]
+        state = None if state_file is None else _read_state(state_file, partial(source.error, "spec.state"))
+        own = [*_list_manifests(files, document, state_file)]
+        for number, each in enumerate(scenario.spec.manifests):
+            own += read_manifests(folder / each, partial(source.error, f"spec.manifests[{number}]"))
         manifests, state = _vary_objects(own, state, remaining, list_pools(varied))
     except OverlayError as error:
         raise ScenarioError(str(error)) from None
@@ -135,7 +134,7 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
         scenario,
         source,
         manifests,
-        {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
+        _read_samples(scenario, source, folder),
         _read_traces(scenario, source, folder, shelf or LogShelf()),
         _read_tables(scenario, source, folder),
         state,
@@ -225,13 +224,13 @@ def _list_files(path: Path) -> list[Path]:
     return files
 
 
-def read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
-    """Return the manifests of files, and the text of each.
+def read_manifests(file: Path, refuse: Callable[[str], ScenarioError]) -> list[Manifest]:
+    """Return the manifests of a file. refuse: makes the error of an unreadable file.
 
     Raises:
-        ScenarioError: a file cannot be read, or holds no manifests.
+        ScenarioError: the file cannot be read, or holds no manifests.
     """
-    return _parse_files((str(file), _read_bytes(file)) for file in files)
+    return _parse_files([(str(file), _read_bytes(file, refuse))])[0]
 
 
 def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], list[Source]]:
@@ -245,12 +244,14 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
     return manifests, sources
 
 
-def _read_bytes(file: Path) -> bytes:
+def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:
     try:
+        if file.is_char_device():  # it may never end
+            raise refuse(f"{file}: is a device, and no file")
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
     except _UNREADABLE as error:
-        raise _refuse_file(file, error) from None
+        raise refuse(_describe_failure(file, error)) from None
 
 
 def _refuse_file(file: Path, error: Exception) -> ScenarioError:
@@ -419,19 +420,28 @@ def _is_set(work: Work, field: str) -> bool:
     return getattr(work, field) is not None
 
 
-def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
-    """Return the files of empirical distributions, each with the function that parses its lines."""
-    outages = (one.lose or one.cordon or one.drain for one in scenario.spec.changes)
-    spans = [(outage.lasts, parse_seconds) for outage in outages if outage is not None]
-    return [
-        (value.empirical, parse)
-        for value, parse in (*(pair for work in scenario.spec.work for pair in list_values(work)), *spans)
-        if isinstance(value, Distribution) and value.empirical is not None
-    ] + [
-        (value.empirical, parse_seconds)
-        for value in list_state_values(scenario).values()
-        if isinstance(value, Distribution) and value.empirical is not None
-    ]
+def _read_samples(scenario: Scenario, source: Source, folder: Path) -> dict[str, tuple[float, ...]]:
+    """Return the values in the files of empirical distributions, by file. Raises `ScenarioError`."""
+    samples = {}
+    for path, value, parse in _list_drawn(scenario):
+        if isinstance(value, Distribution) and value.empirical is not None:
+            refuse = partial(source.error, f"{path}.empirical")
+            samples[value.empirical] = _read_values(folder / value.empirical, parse, refuse)
+    return samples
+
+
+def _list_drawn(scenario: Scenario) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the fields that may be drawn: the path, the value, and the function that parses it."""
+    spelled = dict(zip(Work.__struct_fields__, Work.__struct_encode_fields__, strict=True))
+    for number, work in enumerate(scenario.spec.work):
+        for name, parse in PARSERS.items():
+            yield f"spec.work[{number}].{spelled[name]}", getattr(work, name), parse
+    for number, change in enumerate(scenario.spec.changes):
+        for name, outage in (("lose", change.lose), ("cordon", change.cordon), ("drain", change.drain)):
+            if outage is not None:
+                yield f"spec.changes[{number}].{name}.for", outage.lasts, parse_seconds
+    for field, value in list_state_values(scenario).items():
+        yield f"spec.state.{field}", value, parse_seconds
 
 
 def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
@@ -445,9 +455,13 @@ def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
     return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
 
 
-def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
+def _read_values(file: Path, parse: Any, refuse: Callable[[str], ScenarioError]) -> tuple[float, ...]:
+    """Return the values of a file, one a line.
+
+    refuse: makes the error of an unreadable file. Raises `ScenarioError`.
+    """
     values = []
-    for number, line in enumerate(_read_bytes(file).decode(errors="replace").splitlines(), 1):
+    for number, line in enumerate(_read_bytes(file, refuse).decode(errors="replace").splitlines(), 1):
         if text := line.strip():
             try:
                 values.append(parse_value(float(text) if _is_number(text) else text, parse))
@@ -460,8 +474,8 @@ def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
 
 
-def _read_state(file: Path) -> ClusterState:
-    text = _read_bytes(file)
+def _read_state(file: Path, refuse: Callable[[str], ScenarioError]) -> ClusterState:
+    text = _read_bytes(file, refuse)
     try:
         return read_state(parse_state(text), str(file))
     except yaml.MarkedYAMLError as error:

@@ -1,6 +1,7 @@
 """Read the worker clusters of a scenario: each is a scenario of its own, with nodes and manifests and without work."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.simulation.scenario.draws import DrawError, parse_moment, parse_seconds
 from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
-from muster.simulation.scenario.reading import Reading, read_files, require_one_model
+from muster.simulation.scenario.reading import Reading, read_manifests, require_one_model
 from muster.simulation.scenario.source import ScenarioError, find_line
 
 # More clusters are a mistake: upstream allows 20 in each MultiKueueConfig.
@@ -82,7 +83,8 @@ def _read_manifests(reading: Reading, path: str, cluster: WorkerCluster) -> list
     source, manifests = reading.source, []
     for number, one in enumerate(cluster.manifests):
         if isinstance(one, str):
-            manifests += read_files([Path(source.file).parent / one])[0]
+            refuse = partial(source.error, f"{path}.manifests[{number}]")
+            manifests += read_manifests(Path(source.file).parent / one, refuse)
             continue
         line = find_line(source.text, source.lines_above, f"{path}.manifests[{number}]")
         for parsed in parse_manifests(msgspec.json.encode(one), f"{source.file}:{line}"):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from muster.simulation.outcome.assertions import AssertionSyntaxError, judge, parse_assertion
-from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.assertions import AssertionSyntaxError, choose_resource, judge, parse_assertion
+from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.verdicts import format_verdict
 
 
 def job(number, wait, queue="prod"):
@@ -33,7 +34,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
     ],
 )
 def test_an_assertion(text, value, holds):
-    verdict = judge(parse_assertion(text, {}), JOBS)
+    verdict = judge(parse_assertion(text, {}), JOBS, SimulationRecord(["w"]))
     assert verdict.holds == holds
     assert verdict.value == (None if value is None else pytest.approx(value))
 
@@ -55,8 +56,91 @@ def test_an_assertion(text, value, holds):
         ("count(waiting, priority=01) == 0", "priority=01: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, priority=-0) == 0", "priority=-0: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, queue=prdo) == 0", "there is no queue prdo: do you mean prod?"),
+        ("max(used, queue=prdo) < 5", "there is no queue prdo: do you mean prod?"),
+        ("max(used, work=w) < 5", "work is none of queue, flavor, resource, variant"),
+        ("max(occupancy, flavor=f) < 5", "flavor is none of queue, resource, variant"),
+        ("sum(used) < 5", "sum is none of mean, max, min, p50"),
+        ("count(used) < 5", "used is none of submitted, started"),
+        ("max(used) < 60%", "60% is not like 64, 4500m or 2Ti"),
+        ("max(utilisation) < high", "high is not like 60% or 0.6"),
+        ("p50(slowdown) < 60%", "60% is no number"),
     ],
 )
 def test_what_is_no_assertion(text, problem):
     with pytest.raises(AssertionSyntaxError, match=problem):
         parse_assertion(text, {"queue": ["prod", "dev"]})
+
+
+QUOTAS = [("prod", "spot", "cpu"), ("prod", "fixed", "cpu"), ("dev", "fixed", "cpu"), ("dev", "fixed", "memory")]
+
+
+def record_use():
+    """For 100 s: `prod` has 4 CPUs, and from 50 s on 8. It uses 2 for 20 s, 6 for 60 s and then 2. `dev` uses a Gi."""
+    record = SimulationRecord(["w"])
+    record.quotas.set(0.0, ("prod", "fixed", "cpu"), 4000)
+    record.quotas.set(0.0, ("dev", "fixed", "cpu"), 1000)
+    record.quotas.set(0.0, ("dev", "fixed", "memory"), 4 * 1024**3)
+    record.quotas.set(50.0, ("prod", "fixed", "cpu"), 8000)
+    record.capacity.set(0.0, {"cpu": 8000, "memory": 4 * 1024**3})
+    record.submit("w-0", 0, "prod", 2, 0, 0.0, 100.0)
+    record.submit("w-1", 0, "prod", 4, 0, 20.0, 60.0)
+    record.start(0, 0.0, (("cpu", 2000),))
+    record.change(0.0, "prod", "fixed", "cpu", 2000)
+    record.change(10.0, "dev", "fixed", "memory", 1024**3)
+    for job, amount in ((1, 4000), (2, -4000)):  # in no time, so that it never counts
+        record.change(20.0, "prod", "fixed", "cpu", amount * job)
+    record.change(20.0, "prod", "fixed", "cpu", 8000)
+    record.start(1, 20.0, (("cpu", 4000),))
+    record.end(1, 80.0)
+    record.change(80.0, "prod", "fixed", "cpu", -4000)
+    record.now = 100.0
+    return record
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "verdict"),
+    [
+        ("mean(utilisation, queue=prod) > 60%", 440 / 600, "holds: mean(utilisation, queue=prod) > 60% (it is 73.33%)"),
+        ("max(utilisation, queue=prod) <= 1", 1.5, "FAILS: max(utilisation, queue=prod) <= 1 (it is 150%)"),
+        ("min(utilisation, queue=prod) == 25%", 0.25, "holds: min(utilisation, queue=prod) == 25% (it is 25%)"),
+        ("p40(utilisation, queue=prod) == 50%", 0.5, None),
+        ("p41(utilisation, queue=prod) == 75%", 0.75, None),
+        ("p99(used, queue=prod) < 4500m", 6.0, None),
+        ("mean(used, queue=prod) < 4500m", 4.4, "holds: mean(used, queue=prod) < 4500m (it is 4.4)"),
+        ("max(used, resource=cpu) == 6", 6.0, None),
+        ("mean(borrowed, queue=prod) < 700m", 0.6, None),
+        ("max(borrowed, queue=prod) > 2", 2.0, "FAILS: max(borrowed, queue=prod) > 2 (it is 2)"),
+        ("max(borrowed, queue=dev, resource=cpu) == 0", 0.0, None),
+        ("mean(used, queue=dev, resource=memory) < 1Gi", 0.9 * 1024**3, "it is 921.6Mi"),
+        ("mean(occupancy, resource=cpu) > 50%", 0.55, None),
+        ("mean(occupancy, queue=dev, resource=cpu) == 0", 0.0, None),
+        ("mean(occupancy, resource=memory) == 0", 0.0, None),
+        ("mean(utilisation, queue=prod, flavor=spot) > 1%", None, "there is nothing to use"),
+    ],
+)
+def test_an_assertion_about_use(text, value, verdict):
+    assertion = choose_resource(parse_assertion(text, {}), QUOTAS, {"cpu", "memory"})
+    result = judge(assertion, [], record_use())
+    assert result.value == (None if value is None else pytest.approx(value))
+    assert verdict is None or verdict in format_verdict(result)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("max(used, queue=dev) < 1", "one resource is needed: write resource= with cpu, memory"),
+        ("max(used, queue=prod, resource=memory) < 1", "there is no resource memory, but cpu"),
+        ("max(used, queue=dev, flavor=spto) < 1", "there is no flavor spto, but fixed"),
+        ("max(used, flavor=spot, resource=memory) < 1", "there is no resource memory, but cpu"),
+        ("max(occupancy) < 1", "one resource is needed: write resource= with cpu, gpu"),
+        ("max(occupancy, resource=gup) < 1", "there is no resource gup: do you mean gpu"),
+    ],
+)
+def test_an_assertion_about_use_names_one_resource(text, problem):
+    with pytest.raises(AssertionSyntaxError, match=problem):
+        choose_resource(parse_assertion(text, {}), QUOTAS, {"gpu", "cpu"})
+
+
+def test_no_nodes_are_occupied():
+    with pytest.raises(AssertionSyntaxError, match="there are no nodes"):
+        choose_resource(parse_assertion("max(occupancy) < 1", {}), QUOTAS, ())

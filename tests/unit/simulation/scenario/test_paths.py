@@ -34,6 +34,20 @@ def test_a_quota_is_found_by_its_resource_or_its_flavor():
     assert quota(QUEUES, 0, 0, 1)["nominalQuota"] == "1"
 
 
+@pytest.mark.parametrize("before", ["8", 8, None])
+@pytest.mark.parametrize("path", ["nominalQuota.cpu", "spec.resourceGroups.0.flavors.x.resources.cpu.nominalQuota"])
+def test_a_part_of_a_cpu_is_a_text_as_the_api_wants_it(path, before):
+    queues = [queue("a", "x")]
+    quota(queues, 0, 0, 0)["nominalQuota"] = before
+    assert quota(set_in_manifest(queues, f"clusterQueues.a.{path}", 4.5), 0, 0, 0)["nominalQuota"] == "4.5"
+
+
+@pytest.mark.parametrize(("before", "after"), [("1h30m", 90), ("90s", 90), (60, 90), ("60", "90"), ("main", "90")])
+def test_a_number_in_place_of_a_time_span_is_one_of_seconds(before, after):
+    scenario = {"spec": {"work": [{"name": "w", "runTime": before}]}}
+    assert set_field(scenario, "work.w.runTime", 90)["spec"]["work"][0]["runTime"] == after
+
+
 def test_of_two_names_with_which_a_path_begins_the_longer_is_meant():
     queues = [queue("team", "x"), queue("team.spec", "x")]
     changed = set_in_manifest(queues, "clusterQueues.team.spec.cohortName", "other")

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ import click
 
 from muster.charts.scales import format_span
 from muster.cli.names.examples import format_examples
-from muster.cli.terminal.verdicts import format_verdict
 
 if TYPE_CHECKING:
     from muster.simulation.outcome.progress import ProgressReporter
@@ -156,12 +156,14 @@ def command(
 
 
 def _make_folder(folder: Path) -> None:
-    """Create the folder of the report before the simulation, which may take long.
+    """Create the folder of the report, and try to write there, before the simulation, which may take long.
 
     Raises `click.BadParameter` if that fails.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise click.BadParameter(f"{folder}: {error.strerror}", param_hint="--report") from None
 
@@ -285,6 +287,8 @@ def _make_row(name: str, group: "GroupSummary", counts: Sequence[str]) -> tuple[
 
 def _list_remarks(outcome: "Report") -> list[str]:
     """Return remarks that the table does not contain: jobs that could never run, cut-offs, and the assertions."""
+    from muster.simulation.outcome.verdicts import format_verdict
+
     never = [one for one in outcome.waiting if one.never]
     lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
     if len(never) > _NAMED:

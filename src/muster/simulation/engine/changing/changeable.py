@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from muster.api.core import Node
 from muster.api.kueue import ClusterQueue
 from muster.api.kueue.names import NODE_FAILURES
+from muster.api.meta import ObjectMeta
 from muster.api.values import durations
 from muster.controllers.queueing.replacement import DELAY_SECONDS
 from muster.controllers.scheduler.decisions import describe_give_back
@@ -19,6 +21,7 @@ from muster.simulation.engine.agenda import Rank
 from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.engine import Engine
 from muster.simulation.engine.job import SimulatedJob
+from muster.simulation.engine.takeup import Residents
 
 # The rule by which a job is interrupted.
 NODE_LOST = "NodeLost"
@@ -32,6 +35,21 @@ class ChangeableEngine(Engine):
         super().__init__(*shared)
         self._lost_hosts: dict[str, dict[str, None]] = {}  # of the places of jobs, not yet replaced
         self._fails_fast = self._configuration.features.is_enabled("TASFailedNodeReplacementFailFast")
+
+    def take_up(self, residents: Residents) -> None:
+        """Start with the jobs and pods of an existing cluster. The jobs on nodes that are gone lose them at once."""
+        machines = self._machines
+        if machines is None:
+            super().take_up(residents)
+            return
+        for name in residents.gone:
+            node = Node(metadata=ObjectMeta(name=name))
+            machines.set_node(node, node)
+        super().take_up(residents)
+        for name in residents.gone:
+            self.interrupt_on(name)
+            machines.remove_node(name)
+            self.record.change_node(name, "gone")
 
     def interrupt_on(self, node: str) -> None:
         """Interrupt every gang with pods on a node: it keeps its quota and requests other nodes.

@@ -17,16 +17,24 @@ _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
 _NO_NUMBERS = _MISSING | {"unknown", "unlimited", "partition_limit"}
 # A time span as Slurm writes it: `1-02:30:00`.
 _SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
+# The requested memory as `sacct` writes it: of a node, of a CPU, or of the whole job since Slurm 21.08. It is in MiB
+# without a suffix.
+_SLURM_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)", re.ASCII)
 # An amount as Slurm writes it in a list of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
 _SLURM_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP])", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Words for the text of a cell that is not of the kind of its column.
 _NUMBER = "no number"
+_MEMORY = "no amount of memory such as 4Gn, 2000Mc or 16G"
 _TIME = "no number, span such as 1-02:30:00, or date and time such as 2026-03-29 13:30:00"
 # An amount is rounded up, but not for what floating-point numbers add to it.
 _TOLERANCE = 1e-9
 # More of a resource is a mistake: sums would no longer fit into 64 bits.
 MOST_AMOUNT = 1 << 52
+
+
+class SlurmMemory(ComputedColumn, frozen=True):
+    """The memory that each pod of a job requests, in `sacct`. per: the column of nodes. times: that of CPUs."""
 
 
 class CellError(ValueError):
@@ -168,6 +176,8 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
 
     It returns None for a missing cell, and raises `CellError` for a negative or too large amount.
     """
+    if isinstance(cell, SlurmMemory):
+        return _compile_slurm_memory(cell, places)
     suffix = cell.unit if isinstance(cell, ComputedColumn) else ""
     scale = float(parse(f"1{suffix}")) * parse_amount(resource, "1")
     of_pair = isinstance(cell, ComputedColumn) and cell.key and not suffix
@@ -176,12 +186,32 @@ def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Numb
 
     def compute(row: Row) -> float | None:
         value = number(row)
-        if value is None:
+        return None if value is None else _round_up(name, value * scale)
+
+    return compute
+
+
+def _round_up(column: str, amount: float) -> int:
+    """Return an amount in the unit of decisions. Raises `CellError` if it is negative or too large."""
+    whole = ceil(amount - _TOLERANCE)
+    if not 0 <= whole < MOST_AMOUNT:
+        raise CellError(column, f"an amount of {amount:g} is {'negative' if whole < 0 else 'too large'}")
+    return whole
+
+
+def _compile_slurm_memory(cell: SlurmMemory, places: Mapping[str, int]) -> Number:
+    """Return a function that computes the requested memory of a pod, in bytes; None if the job requests none."""
+    text, name = compile_text(cell.column, places), cell.column
+    cpus, nodes = _compile_factor(cell.times, places), _compile_factor(cell.per, places)
+
+    def compute(row: Row) -> float | None:
+        if not (written := text(row)):
             return None
-        whole = ceil(value * scale - _TOLERANCE)
-        if not 0 <= whole < MOST_AMOUNT:
-            raise CellError(name, f"an amount of {value * scale:g} is {'negative' if whole < 0 else 'too large'}")
-        return whole
+        if (amount := _SLURM_MEMORY.fullmatch(written)) is None:
+            raise CellError(name, f"{written[:40]!r} is {_MEMORY}")
+        number, unit, of = amount.groups()
+        share = {"n": 1.0, "c": (cpus(row) or 1.0) / (nodes(row) or 1.0)}.get(of, 1.0 / (nodes(row) or 1.0))
+        return _round_up(name, float(parse(f"{number}{unit or 'M'}i")) * share)
 
     return compute
 

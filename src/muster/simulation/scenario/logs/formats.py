@@ -3,9 +3,12 @@
 The columns are those of the README of each data set, in the repositories that the comments name.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
-from muster.simulation.scenario.model import ComputedColumn, JobColumns, NodeColumns
+from muster.simulation.scenario.logs.cells import SlurmMemory
+from muster.simulation.scenario.model import Cell, ComputedColumn, JobColumns, NodeColumns
 
 GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.com/gpu.product"
 
@@ -15,13 +18,14 @@ class JobTable(Struct, frozen=True):
 
     header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
     lines of steps, which are parts of the jobs of other lines. quoted: whether quotes around a cell are no part of its
-    text.
+    text. optional: what each pod requests by columns that the table may lack.
     """
 
     columns: JobColumns
     header: tuple[str, ...] = ()
     step_column: str = ""
     quoted: bool = True
+    optional: Mapping[str, Cell] = {}
 
 
 # github.com/alibaba/clusterdata, cluster-trace-gpu-v2023: thousandths of GPUs, of which a pod may use a part.
@@ -114,6 +118,7 @@ JOBS = {
         ),
         step_column="JobID",
         quoted=False,
+        optional={"memory": SlurmMemory(column="ReqMem", times="AllocCPUS", per="NNodes")},
     ),
     # github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu, job_info_df.csv.
     "spot2026": JobTable(

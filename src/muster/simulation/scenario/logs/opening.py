@@ -27,6 +27,8 @@ NODE_FORMATS = (_CSV, *NODES)
 # The formats that the end of a file's name says, before `.gz`; a file with another name is read as SWF.
 _ENDS = {".swf": SWF, ".csv": _CSV, ".tsv": _CSV, ".jsonl": HISTORY}
 _PACKED = ".gz"
+# The most characters of a line: a job of a history is one line.
+_LONGEST = 1 << 24
 # Formats in which the template says what a pod requests, for it stands for a processor of the log.
 _BARE = JobTable(JobColumns())
 
@@ -77,18 +79,32 @@ def _open(file: Path) -> IO[str]:
 
 def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJob]:
     format = find_format(trace)
-    if format == SWF:
-        return _read_swf(stream, left_out)
     if format == _PHILLY:
         return read_philly(stream, left_out)
+    lines = _split_lines(stream)
+    if format == SWF:
+        return _read_swf(lines, left_out)
     if format == HISTORY:
-        return read_history(stream, left_out)
+        return read_history(lines, left_out)
     columns = find_columns(trace)
     assert columns is not None, "other formats are read above"
     check_columns(columns, ("submit", "run_time"))
     table = JOBS.get(format, _BARE)
     header = trace.header or table.header
-    return read_jobs(stream, columns, header, trace.start, left_out, table.step_column, quoted=table.quoted)
+    optional = table.optional if trace.columns.requests is None else {}
+    return read_jobs(
+        lines, columns, header, trace.start, left_out, table.step_column, quoted=table.quoted, optional=optional
+    )
+
+
+def _split_lines(stream: IO[str]) -> Iterator[str]:
+    """Yield the lines of a text. Raises `LogError` for a line without end, which memory could not hold."""
+    number = 0
+    while line := stream.readline(_LONGEST):
+        number += 1
+        if len(line) == _LONGEST and line[-1] not in "\r\n":
+            raise LogError(number, f"is longer than {_LONGEST >> 20} MiB, so that this is no such log")
+        yield line
 
 
 def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
@@ -116,7 +132,7 @@ def read_node_table(file: Path, pool: NodePool) -> list[NodeRow]:
     check_columns(columns, ("name", "allocatable"))
     with _open(file) as stream:
         rows, lines = [], dict[str, int]()
-        for row in read_nodes(stream, columns, pool.header):
+        for row in read_nodes(_split_lines(stream), columns, pool.header):
             if row.name in lines:
                 raise LogError(row.line, f"node {row.name} is that of line {lines[row.name]}, too")
             lines[row.name] = row.line

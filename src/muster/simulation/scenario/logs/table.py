@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from muster.simulation.scenario.logs.cells import (
     CellError,
@@ -94,15 +94,20 @@ def read_jobs(
     step_column: str = "",
     *,
     quoted: bool = True,
+    optional: Mapping[str, Cell] = {},
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
     header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
     step_column: the column that has a dot in lines of steps, which are no jobs. quoted: whether quotes around a cell
-    are no part of its text. Raises `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
+    are no part of its text. optional: what pods request by columns that the table may lack. Raises `LogError` if a line
+    or the header is wrong, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header, quoted=quoted)
     step_place = table.places.get(step_column)
+    there = {resource: cell for resource, cell in optional.items() if table.places.keys() >= {*columns_of(cell)}}
+    if there:
+        columns = replace(columns, requests={**(columns.requests or {}), **there})
     read = _compile_jobs(columns, table.places)
     start = None if origin is None else parse_time(str(origin))
     for row in table:

@@ -1,0 +1,110 @@
+"""Read the assertions about a scenario, and check the names in them against its cluster. Pure."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from muster.api.kueue import ClusterQueue
+from muster.simulation.engine.site import Site
+from muster.simulation.engine.world import WorkerSite
+from muster.simulation.outcome.assertions import (
+    Assertion,
+    AssertionSyntaxError,
+    choose_resource,
+    parse_assertion,
+    require_known,
+)
+from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.scenario.reading import Reading
+from muster.simulation.scenario.source import ScenarioError
+
+# Every pod takes one of these, so they are no resource that jobs ask for.
+_PODS = "pods"
+
+
+class Asserted(Struct, frozen=True):
+    """The assertions about a variant.
+
+    lacking: the errors of those about all variants that name something which this variant lacks, by text.
+    """
+
+    own: Sequence[Assertion]
+    lacking: Mapping[str, ScenarioError]
+
+
+def read_assertions(
+    reading: Reading,
+    more: Sequence[str],
+    site: Site,
+    workers: Sequence[WorkerSite],
+    variant: str,
+    variants: Sequence[str],
+) -> Asserted:
+    """Parse the assertions of a scenario and those of the command, and return those about a variant.
+
+    variants: the names of all that are simulated.
+
+    Raises:
+        ScenarioError: an assertion is wrong, or is about this variant alone and names something that it lacks.
+    """
+    scenario = reading.scenario
+    known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
+    texts: list[tuple[str, Callable[[str], ScenarioError]]] = [
+        *(
+            (text, partial(reading.source.error, f"spec.assert[{n}]"))
+            for n, text in enumerate(scenario.spec.assertions)
+        ),
+        *((text, _refuse_option) for text in more),
+    ]
+    own: list[Assertion] = []
+    lacking: dict[str, ScenarioError] = {}
+    for text, refuse in texts:
+        try:
+            assertion = parse_assertion(text, known)
+        except AssertionSyntaxError as error:
+            raise refuse(str(error)) from None
+        if assertion.variant not in ("", variant):
+            continue
+        try:
+            assertion = _check_names(assertion, site, workers)
+        except AssertionSyntaxError as error:
+            lacking[text] = refuse(str(error))
+            if assertion.variant or len(variants) < 2:
+                raise lacking[text] from None
+        own.append(assertion)
+    return Asserted(own, lacking)
+
+
+def _refuse_option(why: str) -> ScenarioError:
+    return ScenarioError(f"--assert: {why}")
+
+
+def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]) -> Assertion:
+    """Return an assertion, whose names the cluster has. Raises `AssertionSyntaxError` if it lacks one."""
+    queues = [one.metadata.name for one in site.cluster_queues]
+    if not assertion.is_of_use:
+        require_known(assertion.filters, {"queue": queues, "work": list(site.templates)})
+        return assertion
+    quotas = list(_list_quotas(site, workers))
+    require_known(assertion.filters, {"queue": [*queues, *sorted({key[0] for key in quotas} - {*queues})]})
+    return choose_resource(assertion, quotas, _list_node_resources([site, *(one.site for one in workers)]))
+
+
+def _list_quotas(site: Site, workers: Sequence[WorkerSite]) -> Iterator[QuotaKey]:
+    """Yield the quotas that ClusterQueues ever have, those of worker clusters as `CLUSTER/QUEUE`."""
+    scopes = [("", site), *((f"{name}/", worker.site) for worker in workers for name in worker.reading.names)]
+    for scope, one in scopes:
+        changed = (each.definition for each in one.redefinitions)
+        queues = [*one.cluster_queues, *(each for each in changed if isinstance(each, ClusterQueue))]
+        for queue in queues:
+            for group in queue.spec.resource_groups:
+                for flavor in group.flavors:
+                    for quota in flavor.resources:
+                        yield scope + queue.metadata.name, flavor.name, quota.name
+
+
+def _list_node_resources(sites: Sequence[Site]) -> Collection[str]:
+    return {
+        resource for site in sites for node in (*site.nodes, *site.later_nodes) for resource in node.status.allocatable
+    } - {_PODS}

@@ -1,0 +1,56 @@
+"""Record what the queues and nodes of whole clusters have over time, as the scenario says."""
+
+from collections.abc import Iterable, Sequence
+
+from muster.api.core import Node
+from muster.api.kueue import ClusterQueue
+from muster.api.values.quantity import parse_amount
+from muster.gang.nodes.capacity import Capacity
+from muster.simulation.engine.changing.redefinitions import Definition
+from muster.simulation.engine.nodes.freeroom import sum_capacity
+from muster.simulation.engine.site import Site
+from muster.simulation.engine.world import WorkerSite
+from muster.simulation.outcome.record import SimulationRecord
+
+
+class Holdings:
+    """The nominal quotas and the nodes of a cluster and its workers, which changes of the scenario update."""
+
+    def __init__(self, record: SimulationRecord, site: Site, workers: Sequence[WorkerSite]) -> None:
+        """Record what all clusters have at the start. record: of the jobs, which has the time."""
+        self._record = record
+        self._capacity = Capacity()
+        self._add(site, "", self._capacity)
+        for worker in workers:
+            for name in worker.reading.names:
+                self._add(worker.site, f"{name}/", Capacity())
+
+    def _add(self, site: Site, scope: str, capacity: Capacity) -> None:
+        for queue in site.cluster_queues:
+            self._note_quotas(queue, scope)
+        for node in site.nodes:
+            capacity.set_node(node)
+        if site.nodes or site.later_nodes:
+            self._record.capacity.set(self._record.now, sum_capacity(capacity), scope)
+
+    def _note_quotas(self, queue: ClusterQueue, scope: str) -> None:
+        for group in queue.spec.resource_groups:
+            for flavor in group.flavors:
+                for quota in flavor.resources:
+                    key = scope + queue.metadata.name, flavor.name, quota.name
+                    self._record.quotas.set(self._record.now, key, parse_amount(quota.name, quota.nominal_quota))
+
+    def redefine(self, definitions: Iterable[Definition]) -> None:
+        """Record the quotas of changed queues from now on."""
+        for one in definitions:
+            if isinstance(one, ClusterQueue):
+                self._note_quotas(one, "")
+
+    def set_nodes(self, nodes: Iterable[tuple[str, Node | None]]) -> None:
+        """Record what the nodes have together after changes of these, by name. None: the node is removed."""
+        for name, node in nodes:
+            if node is None:
+                self._capacity.remove_node(name)
+            else:
+                self._capacity.set_node(node)
+        self._record.capacity.set(self._record.now, sum_capacity(self._capacity))

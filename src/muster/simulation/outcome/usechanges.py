@@ -1,0 +1,103 @@
+"""Tell by what changes the use of quotas and nodes went up and down, from the arrays of a record. Pure."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats, Ints
+from muster.simulation.outcome.ledgers import QuotaKey, Steps
+from muster.simulation.outcome.record import SimulationRecord
+
+
+class AmountChanges(NamedTuple):
+    """Changes of numbered amounts, in any order: when, the number of the amount, and by how much it changed."""
+
+    times: Floats
+    rows: Ints
+    amounts: Floats
+
+
+class QuotaUse(NamedTuple):
+    """What queues may use, and what they use of it. keys: the quotas, by the number that they have in the changes."""
+
+    keys: Sequence[QuotaKey]
+    nominal: AmountChanges
+    used: AmountChanges
+
+
+class Demand(NamedTuple):
+    """What running jobs ask for of each resource, by the number of the queue."""
+
+    resources: Sequence[str]
+    changes: Sequence[AmountChanges]
+
+
+def read_quota_use(record: SimulationRecord) -> QuotaUse:
+    """Return how the nominal quotas changed, and the use of them."""
+    changes = record.changes()
+    keys = {key: number for number, key in enumerate(record.quotas.keys)}
+    width = len(changes.resource_names)
+    combined = to_ints(changes.queues) * width + to_ints(changes.resources)
+    used, rows = np.unique(combined, return_inverse=True)
+    names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
+    numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
+    use = AmountChanges(to_floats(changes.times), numbers[rows] if len(used) else rows, to_floats(changes.amounts))
+    return QuotaUse(list(keys), read_steps(record.quotas.changes), use)
+
+
+def find_borrowed(use: QuotaUse) -> AmountChanges:
+    """Return the changes of the use above the nominal quota."""
+    used, nominal = use.used, use.nominal
+    times, rows = np.concatenate((used.times, nominal.times)), np.concatenate((used.rows, nominal.rows))
+    using = np.concatenate((used.amounts, np.zeros(len(nominal.amounts))))
+    quota = np.concatenate((np.zeros(len(used.amounts)), nominal.amounts))
+    order = np.lexsort((times, rows))
+    times, rows = times[order], rows[order]
+    above = np.maximum(_sum_within(rows, using[order]) - _sum_within(rows, quota[order]), 0)
+    first = np.ones(len(rows), bool)
+    first[1:] = rows[1:] != rows[:-1]
+    before = np.where(first, 0, np.concatenate((np.zeros(1), above[:-1])) if len(above) else above)
+    return AmountChanges(times, rows, above - before)
+
+
+def _sum_within(rows: Ints, amounts: Floats) -> Floats:
+    """Return the running sum of amounts within each row; rows are sorted."""
+    total = np.cumsum(amounts)
+    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1]))) if len(rows) else np.zeros(0, np.int64)
+    lengths = np.diff(np.concatenate((starts, [len(rows)])))
+    sums: Floats = total - np.repeat(total[starts] - amounts[starts], lengths)
+    return sums
+
+
+def read_demand(record: SimulationRecord) -> Demand:
+    """Return how what running jobs ask for changed.
+
+    The amounts of runs are few vectors, each of which many runs share.
+    """
+    runs, amounts = record.runs, record.runs.amounts
+    resources = sorted({resource for demand in amounts for resource, _ in demand})
+    table = np.array([[dict(demand).get(one, 0) for one in resources] for demand in amounts], np.float64)
+    starts, ends, demands = to_floats(runs.starts), to_floats(runs.ends), to_ints(runs.demands)
+    rows = to_ints(record.columns().queues)[to_ints(runs.jobs)]
+    over = ~np.isnan(ends)
+    times, rows = np.concatenate((starts, ends[over])), np.concatenate((rows, rows[over]))
+    changes = []
+    for number in range(len(resources)):
+        asked = table[demands, number]
+        changes.append(AmountChanges(times, rows, np.concatenate((asked, -asked[over]))))
+    return Demand(resources, changes)
+
+
+def read_steps(steps: Steps) -> AmountChanges:
+    """Return the changes of a ledger."""
+    return AmountChanges(to_floats(steps.times), to_ints(steps.numbers), to_floats(steps.amounts))
+
+
+def to_ints(values: object) -> Ints:
+    """Return whole numbers as an array."""
+    return np.array(values, np.int64)
+
+
+def to_floats(values: object) -> Floats:
+    """Return numbers as an array."""
+    return np.array(values, np.float64)

@@ -1,0 +1,121 @@
+"""Measure how much of quotas and nodes was used, and for how long: exactly, unlike the bins of a timeline. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats
+from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.outcome.record import SimulationRecord
+from muster.simulation.outcome.summary import round_mean
+from muster.simulation.outcome.usechanges import (
+    AmountChanges,
+    QuotaUse,
+    find_borrowed,
+    read_demand,
+    read_quota_use,
+    read_steps,
+)
+
+# The parts of a quota that filters may name.
+QUOTA_FIELDS = ("queue", "flavor", "resource")
+NODE_FIELDS = ("queue", "resource")
+
+
+class Levels(NamedTuple):
+    """The values that something had, and for how many seconds it had each. Every time is longer than 0.
+
+    weights: how much each value counts in a mean: a share of much counts more than one of little.
+    """
+
+    values: Floats
+    seconds: Floats
+    weights: Floats
+
+
+def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
+    """Return whether filters choose a quota. Without a queue, they choose all queues but those of worker clusters."""
+    found = all(filters.get(field, value) == value for field, value in zip(QUOTA_FIELDS, key, strict=True))
+    return found and ("queue" in filters or "/" not in key[0])
+
+
+def _measure_used(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
+    use = read_quota_use(record)
+    return _find_levels([_choose(use, use.used, filters)], record.now)
+
+
+def _measure_borrowed(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
+    use = read_quota_use(record)
+    return _find_levels([_choose(use, find_borrowed(use), filters)], record.now)
+
+
+def _measure_utilisation(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
+    use = read_quota_use(record)
+    changes = [_choose(use, each, filters) for each in (use.used, use.nominal)]
+    return _find_levels(changes, record.now)
+
+
+def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
+    demand, capacity, resource = read_demand(record), record.capacity, filters.get("resource", "")
+    queues = [filters.get("queue", queue) == queue for queue in record.queues]
+    named = zip(demand.resources, demand.changes, strict=True)
+    asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
+    steps = _choose_rows(read_steps(capacity.changes), [one == resource for one in capacity.resources])
+    nothing = _choose_rows(steps, [False] * len(capacity.resources))
+    return _find_levels([*(asked or [nothing]), steps], record.now)
+
+
+# By metric: the levels of what filters choose. Filters name one resource.
+MEASURES: Mapping[str, Callable[[SimulationRecord, Mapping[str, str]], Levels]] = {
+    "utilisation": _measure_utilisation,
+    "used": _measure_used,
+    "borrowed": _measure_borrowed,
+    "occupancy": _measure_occupancy,
+}
+
+
+def _choose(use: QuotaUse, changes: AmountChanges, filters: Mapping[str, str]) -> AmountChanges:
+    return _choose_rows(changes, [match_quota(key, filters) for key in use.keys])
+
+
+def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChanges:
+    """Return the changes of some amounts. chosen: by the number of the amount."""
+    mask = np.array(chosen, bool)[changes.rows] if len(changes.rows) else np.zeros(0, bool)
+    return AmountChanges(*(column[mask] for column in changes))
+
+
+def _find_levels(changes: Sequence[AmountChanges], end: float) -> Levels:
+    """Return the levels of the sum of amounts from 0 to `end`, or of its share of a second sum, where there is any.
+
+    changes: those of one sum or of both.
+    """
+    times = np.concatenate([np.zeros(1), *(each.times for each in changes)])
+    columns = np.zeros((len(times), len(changes)))
+    first = 1
+    for number, each in enumerate(changes):
+        columns[first : first + len(each.times), number] = each.amounts
+        first += len(each.times)
+    order = np.argsort(times, kind="stable")
+    values, *wholes = np.cumsum(columns[order], axis=0).T
+    seconds = np.diff(np.append(times[order], end))
+    lasting = seconds > 0
+    weights = seconds
+    for whole in wholes:
+        lasting &= whole > 0
+        weights = seconds * whole
+        values = np.divide(values, whole, out=np.zeros(len(values)), where=lasting)
+    return Levels(values[lasting], seconds[lasting], weights[lasting])
+
+
+def find_mean(levels: Levels) -> float:
+    """Return the mean over time; of a share, what was used of all that there was. levels: not empty."""
+    return round_mean(float((levels.values * levels.weights).sum() / levels.weights.sum()))
+
+
+def find_level(levels: Levels, share: float) -> float:
+    """Return the smallest value that was not exceeded for at least this share of the time. levels: not empty."""
+    order = np.argsort(levels.values, kind="stable")
+    lasted = np.cumsum(levels.seconds[order])
+    # The sum of many times has an error, for which the last of them must not be missed.
+    at = int(np.searchsorted(lasted, share * lasted[-1] * (1 - 1e-12)))
+    return float(levels.values[order][min(at, len(lasted) - 1)])

@@ -1,0 +1,28 @@
+"""Say what became of the assertions of a simulation. Pure."""
+
+from muster.charts.scales import format_span
+from muster.insight.text import format_mean
+from muster.simulation.outcome.assertions import AssertionResult
+
+
+def format_verdict(verdict: AssertionResult) -> str:
+    """Return a line that says whether an assertion holds, with the measured value."""
+    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} ({describe_measure(verdict)})"
+
+
+def describe_measure(verdict: AssertionResult) -> str:
+    """Return words for what was measured: `it is 12m`."""
+    assertion, value = verdict.assertion, verdict.value
+    if value is None:
+        return f"there is {'nothing to use' if assertion.is_of_use else 'no such job'}"
+    return f"it is {_format_value(value, assertion.unit)}"
+
+
+def _format_value(value: float, unit: str) -> str:
+    if unit == "seconds":
+        return format_span(value)
+    if unit == "share":
+        return f"{value * 100:.4g}%"
+    if unit:
+        return format_mean(unit, value * 1000 if unit == "cpu" else value)
+    return f"{value:g}"
