@@ -23,8 +23,8 @@ LONGEST_ID = 1000
 COLLECTION_THRESHOLDS = (20_000, 10, 10)
 
 
-# The share of a run in which the slow tests begin; quick ones fill what the workers have left after it.
-SLOW_SHARE = 0.85
+# The share of each worker's part in which its slow tests begin; quick ones fill what the workers have left after it.
+SLOW_SHARE = 0.7
 
 # What only `--all` runs, unless it is named: other programs, other clusters, days of users, and what is marked `slow`.
 REST = ("tests/cluster", "tests/e2e", "tests/fuzz", "tests/peers")
@@ -97,13 +97,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("slow")]
         config.hook.pytest_deselected(items=slow)
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: _place_module(item.path.relative_to(config.rootpath).as_posix()))
+        workers = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        items.sort(key=lambda item: _place_module(item.path.relative_to(config.rootpath).as_posix(), workers))
 
 
-def _place_module(path: str) -> float:
-    """Return where in the run a test module begins, from 0 to 1; the same in every worker."""
-    share = 1 if path.startswith("tests/unit/") else SLOW_SHARE
-    return share * zlib.crc32(path.encode()) / 2**32
+def _place_module(path: str, workers: int) -> float:
+    """Return where in the run a test module begins, from 0 to 1; the same in every worker.
+
+    Each worker begins with its part of the run, and takes the end of another's part when its own is done.
+    """
+    place = zlib.crc32(path.encode()) / 2**32
+    if path.startswith("tests/unit/"):
+        return place
+    part, within = divmod(place * workers, 1)
+    return (part + SLOW_SHARE * within) / workers
 
 
 def pytest_collection_finish() -> None:
