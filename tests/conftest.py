@@ -101,6 +101,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: _place_module(item.path.relative_to(config.rootpath).as_posix(), workers))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each worker begin elsewhere in a folder: a module of which one has rewritten the assertions suits the others.
+
+    `pytest_collection_modifyitems` gives all workers the same order again. The folders of `tests` keep their order:
+    tests/cluster has tests of tests/system, and pytest's ids of these depend on where it sees them first.
+    """
+    report = yield
+    is_inner = isinstance(collector, pytest.Directory) and collector.path != collector.config.rootpath / "tests"
+    if "PYTEST_XDIST_WORKER" in os.environ and is_inner and report.passed:
+        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+        first = len(report.result) * number // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        report.result = [*report.result[first:], *report.result[:first]]
+    return report
+
+
 def _place_module(path: str, workers: int) -> float:
     """Return where in the run a test module begins, from 0 to 1; the same in every worker.
 
