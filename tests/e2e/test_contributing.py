@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import muster
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/contributing.md").read_text()
 _, _, HOUR = PAGE.partition("## A first change in an hour\n")
@@ -25,8 +27,10 @@ def block(kind: str, word: str) -> str:
 @pytest.fixture
 def tree(tmp_path):
     """Return a copy of what the tests of the page need, and a way to run a block of the page in it."""
-    for name in ("src", "tests", "pyproject.toml"):
-        (shutil.copy if name.endswith("toml") else shutil.copytree)(ROOT / name, tmp_path / name)
+    package = Path(muster.__file__).parent  # an installed one has its byte code
+    shutil.copytree(package, tmp_path / "src" / "muster")
+    shutil.copytree(ROOT / "tests", tmp_path / "tests")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
 
     # What pytest tells its own workers is not for the pytest that the page starts.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}

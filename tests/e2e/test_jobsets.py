@@ -5,6 +5,7 @@ import time
 
 import pytest
 import yaml
+from tests.e2e.conftest import ROOT
 
 EXAMPLES = "examples/jobsets"
 
@@ -65,6 +66,16 @@ def test_the_examples(shared_up):
     assert failed.returncode == 1
     assert failed.stderr.endswith("failures: failed: ended with exit code 1; it had been restarted once\n")
     assert [shared_up("logs", "failures", "--attempt", n).stdout for n in "12"] == ["attempt 0\n", "attempt 1\n"]
+
+
+def test_the_driver_of_the_example_waits_for_workers_that_begin_late(shared_up):
+    example = yaml.safe_load((ROOT / EXAMPLES / "driver.yaml").read_text().replace("driver", "waits"))
+    _, worker = example["spec"]["replicatedJobs"]
+    [container] = worker["template"]["spec"]["template"]["spec"]["containers"]
+    container["command"] = ["sh", "-c", 'sleep 2; exec "$@"', "late", *container["command"]]
+    shared_up("apply", "--wait", "-f", "-", input=yaml.safe_dump(example))
+    said = [f"[worker {rank}] worker {rank - 1} waits for work" for rank in (1, 2, 3)]
+    assert lines(shared_up("logs", "waits")) == ["[waits 0] all are there", *said]
 
 
 def role(name, replicas, each, command, **pod):

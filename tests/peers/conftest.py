@@ -3,6 +3,7 @@
 How the server is started is `start` and nothing else.
 """
 
+import base64
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import requests
 import yaml
 
 OLDEST_SUPPORTED = (1, 31)
@@ -75,6 +77,19 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
     """For a test that leaves nothing as it was."""
     with start(tmp_path / "home") as server:
         yield server
+
+
+def open_session(kubeconfig: Path, home: Path) -> tuple[str, requests.Session]:
+    """Return the server's URL, and a session that sends requests there as the admin. home: keeps a certificate."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+    authority = home / "ca.pem"
+    authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(authority)
+    session.headers["authorization"] = f"Bearer {user['token']}"
+    return cluster["server"], session
 
 
 @dataclass(frozen=True)

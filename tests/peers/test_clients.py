@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.peers.conftest import open_session
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CLIENT_NODE = os.environ.get("MUSTER_CLIENT_NODE", "")
@@ -33,11 +34,11 @@ def test_javascript(server: Any, tmp_path: Path) -> None:
 
 def _play(command: list[str], namespace: str, server: Any, home: Path) -> None:
     environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(home)}
-    _run([sys.executable, str(SCRIPTS / "namespace.py"), namespace], environment)
-    assert _run([*command, namespace], environment).endswith("done\n")
-
-
-def _run(command: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=55, check=False)
+    url, session = open_session(server.kubeconfig, home)
+    with session:
+        session.post(f"{url}/api/v1/namespaces", json={"metadata": {"name": namespace}}).raise_for_status()
+    done = subprocess.run(
+        [*command, namespace], env=environment, capture_output=True, text=True, timeout=55, check=False
+    )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert done.stdout.endswith("done\n")

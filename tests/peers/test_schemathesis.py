@@ -4,7 +4,6 @@ No answer of 500 and above, none that does not come, nothing in the server's log
 here; `--long` makes 100,000, of all.
 """
 
-import base64
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +11,9 @@ from typing import Any
 
 import hypothesis
 import pytest
-import requests
 import schemathesis
-import yaml
 from hypothesis import HealthCheck, Phase
+from tests.peers.conftest import open_session
 
 REQUESTS, LONG_REQUESTS = 350, 100_000
 ANSWER_SECONDS = 20
@@ -29,15 +27,7 @@ class Fuzzer:
     """Sends requests as the admin, and counts the answers by code."""
 
     def __init__(self, kubeconfig: Path, home: Path) -> None:
-        config = yaml.safe_load(kubeconfig.read_text())
-        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        authority = home / "ca.pem"
-        authority.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
-        self.url: str = cluster["server"]
-        self.session = requests.Session()
-        self.session.trust_env = False
-        self.session.verify = str(authority)
-        self.session.headers["authorization"] = f"Bearer {user['token']}"
+        self.url, self.session = open_session(kubeconfig, home)
         self.codes: Counter[int] = Counter()
 
     def operations(self) -> Iterator[Any]:
