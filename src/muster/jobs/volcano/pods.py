@@ -35,7 +35,7 @@ _PORT_NAME = "pytorchjob-port"
 
 
 def pod_name(job: Job, task: str, index: int) -> str:
-    """Return the name of a pod, which TorchX and others rely on."""
+    """Return the name of a pod. TorchX and other clients rely on this form."""
     return f"{job.metadata.name}-{task}-{index}"
 
 
@@ -57,8 +57,8 @@ def claim_name(job: Job, place: int) -> str:
 class _Common(Struct, frozen=True):
     """The additions by plugins that all pods of a Job share.
 
-    hosts: the variables of the plugin `svc`.
-    group: the variables of the plugin `pytorch`, except the rank.
+    hosts: the environment variables of the plugin `svc`.
+    group: the environment variables of the plugin `pytorch`, except the rank.
     ranks: the rank of the first pod, for each task whose pods have ranks.
     port: the port on which the pod of rank 0 listens; None without `pytorch`.
     """
@@ -77,7 +77,7 @@ def make_pods(job: Job, places: Iterable[tuple[TaskSpec, int]]) -> Iterator[Pod]
 
 
 def make_pod(job: Job, task: TaskSpec, index: int) -> Pod:
-    """Return the pod of a task, to be created."""
+    """Return the pod to create for an index of a task."""
     return _make_pod(job, task, index, _compute_common(job))
 
 
