@@ -45,9 +45,9 @@ _BY_JOB = "notice-job"
 
 
 class NoticeController(Reconciler):
-    """The reconciler that sends notices about jobs. A key stands for all jobs of a name, of any kind.
+    """The reconciler that sends notices about jobs. A key `namespace/name` stands for all jobs of that name.
 
-    muster_command: the shell words by which a pod calls Muster.
+    muster_command: the shell command with which a pod calls Muster.
     explain_failure: returns why a job failed, with the exit code of its worker; "" if that is unknown.
     """
 

@@ -65,7 +65,7 @@ class Owners:
         return owner is not None and meta_of(owner).uid == unseen.reference.uid
 
     def is_part(self, meta: ObjectMeta) -> bool:
-        """Return whether the object is part of a job that queues as a whole, so that it never queues by itself."""
+        """Return whether the object is part of a job that queues as a whole; such an object never queues by itself."""
         above = part_of(meta)
         return above is not None and (above.api_version, above.kind) in self._jobs
 

@@ -24,7 +24,7 @@ MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by names
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index BY_CONTROLLER: the Job that controls it; other pods have none."""
+    """Return the key of the Job that controls a pod, for the index BY_CONTROLLER; empty for any other pod."""
     owner = job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 

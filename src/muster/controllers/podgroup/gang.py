@@ -135,7 +135,7 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> DueTurns:
 
 
 def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> DueTurns:
-    """Return the turns for pods that join a running group: the needed ones together, then the others one by one."""
+    """Return the turns for pods that join a running group: first the needed pods together, then the others singly."""
     pods, topology = by_age(members.unbound), find_topology(group)
     needed = find_fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)

@@ -101,7 +101,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _report_shortage(self, key: str, kind: Kind[Any], group: Any, now: GroupState) -> None:
-        """Record an event when a group has too few pods, so that the program that creates the pods can see it.
+        """Record an event when a group has too few pods, so that the creator of its pods can see the shortage.
 
         The same message is recorded once.
         """

@@ -71,7 +71,7 @@ class JobSetGangs(GangSource[JobSet]):
         return [pod for pod in pods if _attempt(pod) >= newest]
 
     def due(self, carrier: JobSet | None, members: Members) -> DueTurns:
-        """Return the unbound pods of each stage whose Jobs have all their pods, to be placed together."""
+        """Return the turns that place unbound pods: a stage's pods together, after its Jobs have created all."""
         if carrier is None:
             return DueTurns()
         jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))

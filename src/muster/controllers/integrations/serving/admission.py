@@ -53,7 +53,7 @@ def complete_templates(
     around: Surroundings,
     settings: Settings,
 ) -> Json:
-    """Return the document of an object whose pod templates have what their pods need to queue.
+    """Return the document of an object whose pod templates have the metadata that pods need to queue.
 
     Raises `NestingTooDeepError`.
     new, old: the object after and before the write; `old` is None for a new object.
@@ -128,7 +128,7 @@ def _validate_topology(serving: Serving, new: ExternalJob) -> Errors:
 
 
 def _validate_changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
-    """Return the changes that are forbidden while pods queue, because quota is for the group's size and pods."""
+    """Return the errors for changes that are forbidden while pods queue, because quota is for the group's size."""
     if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
         yield invalid(_QUEUE, "", "field is immutable")
     if not new.metadata.labels.get(QUEUE_NAME_LABEL) or serving.marks_pods:
