@@ -83,7 +83,7 @@ class RememberedMatches:
 
 
 class Fleet:
-    """The devices of a cluster. The caller makes a new instance when a ResourceSlice or a DeviceClass changes."""
+    """The devices of a cluster. The caller creates a new instance when a ResourceSlice or a DeviceClass changes."""
 
     def __init__(self, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass], matches: Matcher) -> None:
         self._devices = list(published_devices(slices))

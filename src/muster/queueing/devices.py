@@ -212,7 +212,7 @@ def _count_templates(
 def _add_sources(
     place: str, spec: ResourceClaimSpec, rules: DeviceRules, fleet: Fleet | None, added: dict[str, int]
 ) -> FieldError | None:
-    """Add to `added` the counters and capacities that a claim's devices take; return what prevents it, or None."""
+    """Add to `added` the counters and capacities that a claim's devices use; return an error that prevents it."""
     for index, request in enumerate(spec.devices.requests):
         if (exactly := request.exactly) is None or exactly.admin_access:
             continue

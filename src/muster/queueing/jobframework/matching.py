@@ -104,7 +104,7 @@ def _placement_of(podset: PodSet) -> object:
 
 
 def _has_moved(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether a suspended job names another queue than the one whose quota it holds for its checks."""
+    """Return whether a suspended job names another queue than the one whose quota it holds during its checks."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)
     return job.suspended and waiting and workload.spec.queue_name != job.queue
@@ -117,7 +117,7 @@ def _resize(mine: tuple[PodSet, ...], theirs: tuple[PodSet, ...]) -> tuple[PodSe
 
 
 def _resize_as_admitted(podset: PodSet, assignment: PodSetAssignment | None) -> PodSet:
-    """Return a podset that allows partial admission with the admitted number of pods."""
+    """Return a podset with the admitted number of pods, if it allows partial admission; else unchanged."""
     if assignment is None or assignment.count is None or podset.min_count is None:
         return podset
     return msgspec.structs.replace(podset, count=assignment.count)

@@ -364,6 +364,6 @@ def _find_annotations(job: ObservedJob, workload: Workload, new_spec: WorkloadSp
         changes[ADMISSION_GATED_BY] = None
     if waits_to_replace(workload):  # the slice that this Workload was to replace has lost its quota
         changes[WORKLOAD_SLICE_REPLACEMENT_FOR] = None
-    if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may take the new size
+    if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may accept that size
         changes[REFUSED_ANNOTATION] = None
     return changes

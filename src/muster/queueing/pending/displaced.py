@@ -89,7 +89,7 @@ class Displacements:
                 self._forget_queues(victim)
 
     def _await_no_longer(self, key: str) -> str | None:
-        """Remove a victim from those that will come back to their queue; return its preemptor, or None without one."""
+        """Remove a victim from those that will return to their queue; return its preemptor, or None without one."""
         if (preemptor := self._leaving.pop(key, None)) is not None:
             _discard(self._awaited, preemptor, key)
         return preemptor

@@ -261,12 +261,12 @@ class Queues:
         return rules
 
     def is_behind(self, workload: WorkloadInfo) -> bool:
-        """Return whether a workload that came now would not be tried before one that waits in its ClusterQueue."""
+        """Return whether a workload added now would not be tried before some waiting workload of its ClusterQueue."""
         pending = self._pending.get(workload.queue)
         return pending is not None and pending.is_behind(workload, place(workload))
 
     def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
-        """Return whether a workload is tried only after another one of its ClusterQueue, which need not wait."""
+        """Return whether a workload is tried only after another one of its ClusterQueue, which need not be waiting."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None
@@ -400,7 +400,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits, from the last decision about the workload or its class; None without one."""
+        """Return why a workload waits, from the last decision about it or its equivalence class; None without one."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -470,7 +470,7 @@ class Queues:
         return pending.keys() if pending is not None else ()
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """Count the pending workloads of each LocalQueue in a ClusterQueue: those that are to be tried, and the others.
+        """Count the pending workloads of each LocalQueue in a ClusterQueue: those to be tried, and the others.
 
         Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """

@@ -1,10 +1,11 @@
-"""Divide the resources of the nodes between the ClusterQueue that follows them and those that have parts of it. Pure.
+"""Divide the resources of the nodes between the ClusterQueue that follows them and its parts. Pure.
 
-All of them are decided together: written quotas of two objects never change in the same moment, and the sum must not
-exceed the nodes in between. So the tree gets the quotas that are decided here, and not those that are written.
+A part is a ClusterQueue that owns a part of these resources. The quotas of all of them are decided together. The
+written quotas of two objects never change at the same moment, and in between their sum must not exceed the nodes. So
+the tree gets the quotas that are decided here, and not the written ones.
 
-Members in one tree of quota lend to each other, so there only the sum of their quotas matters. A member in another
-tree gets no quota that members elsewhere still use beyond theirs: it gets that once it is free.
+Members in one tree of quota lend to each other, so only the sum of their quotas matters. A member in another tree gets
+no quota that members elsewhere still use beyond their own; it gets that quota when it is free.
 """
 
 from collections import defaultdict

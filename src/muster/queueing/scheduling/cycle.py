@@ -88,7 +88,7 @@ class Pending(Struct, frozen=True):
 
 
 class Recomputation(StrEnum):
-    """How an earlier preemption of the same cycle changed the outcome for a later head with the same victims."""
+    """How an earlier preemption of the cycle changed the outcome for a later head with the same victims."""
 
     NEW_TARGETS = "new_targets"  # the head preempts other victims instead
     DEFERRED_FIT = "deferred_fit"  # the head fits after the common victims have terminated

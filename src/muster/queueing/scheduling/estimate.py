@@ -50,9 +50,9 @@ class Certainty(IntEnum):
 
 
 class RunTime(Struct, frozen=True):
-    """The probable time for which a workload holds quota once it is admitted.
+    """The probable time for which a workload holds quota after it is admitted.
 
-    limit: the time after which the workload is ended; None if there is no limit.
+    limit: the time after which the workload is stopped; None if there is no limit.
     expected: the run time that its user expects, if that is sooner.
     recent: the run times of similar earlier runs.
     """
