@@ -64,8 +64,8 @@ def escape_controls(text: str) -> str:
 def format_quantity(resource: str, value: int) -> str:
     """Return an amount as users read it: bytes in the largest unit that fits, to a tenth; others as in Kubernetes.
 
-    An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number of many digits,
-    such as the sum of a quota of 1e30 and one of 8, is rounded to three of them.
+    An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number with many
+    digits, such as the sum of a quota of 1e30 and one of 8, is rounded to three digits.
     """
     if resource not in ("memory", "ephemeral-storage"):
         text = format_amount(resource, value)

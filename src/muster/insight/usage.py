@@ -84,7 +84,7 @@ def usage_by_pod(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
 
 
 def usage_by_job(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
-    """Return the usage of each JobSet, and of each Job without one, summed over its pods, by namespace and name."""
+    """Return the usage of each JobSet, and of each Job outside one, summed over its pods, by namespace and name."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels

@@ -109,8 +109,7 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the writes that inject the values of admission into the job's pod templates, and then start the job.
-        """
+        """Return the writes that inject the values of admission into the job's pod templates and start it."""
         ...
 
     def stop(self, job: T, why: str = "") -> Sequence[Step]:

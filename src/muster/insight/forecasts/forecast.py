@@ -131,7 +131,7 @@ class Snapshot:
         return {}
 
     def convert(self, workload: Workload) -> WorkloadInfo | None:
-        """Return one of the Workloads as admission sees it, converted once; None if it has an invalid quantity."""
+        """Return a Workload as admission reads it, converted only once; None if it has an invalid quantity."""
         key = key_of(workload)
         if key not in self._infos:
             self._infos[key] = None
@@ -237,7 +237,7 @@ class Outlook:
         return self.estimate_all([key])[key]
 
     def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Estimate in one simulation when each of the Workloads with these keys gets quota; return that by key."""
+        """Estimate in one simulation when the Workloads with these keys get quota; return the estimates by key."""
         return self._forecast.estimate(key for key in keys if self.tree.ledger.in_use or key not in self._unplaced)
 
     @cached_property

@@ -32,7 +32,7 @@ async def read_scene(
     find_rows: returns the rows of the jobs and their namespace, like `visible_job_rows`; None to read them.
 
     Raises:
-    ApiError: the user may not see the jobs of their own namespace.
+        ApiError: the user may not see the jobs of their own namespace.
     """
     unready = await list_failed_checks(client)
     silence = "" if await is_led(client, now) else NOT_LED

@@ -75,7 +75,7 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
 
 
 async def engine_namespace(client: Client) -> str:
-    """Return the namespace that holds the kubeconfigs of the worker clusters, or the default if it is unknown."""
+    """Return the namespace with the kubeconfigs of the worker clusters; the default one if it is unknown."""
     return await _read_configured_name(client, namespace_of, NAMESPACE)
 
 

@@ -42,8 +42,8 @@ async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapsh
     namespace: where to read kinds that the user may not list in the whole cluster.
 
     Raises:
-    ApiError: the server refuses a list for another reason than the user's rights.
-    TransportError: the server does not respond.
+        ApiError: the server refuses a list for another reason than the user's rights.
+        TransportError: the server does not respond.
     """
     try:
         return await _read(client, now, namespace, exact=True)
@@ -57,8 +57,8 @@ async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> S
     namespace: the namespace whose decisions to read if the user may not read all.
 
     Raises:
-    ApiError: the user may not read the decisions of that namespace either.
-    TransportError: the server does not respond.
+        ApiError: the user may not read the decisions of that namespace either.
+        TransportError: the server does not respond.
     """
     try:
         return replace(snapshot, decisions=tuple([one async for one in read_decisions(client, "")]))

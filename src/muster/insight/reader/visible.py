@@ -35,7 +35,7 @@ async def list_visible(
     say: receives that sentence.
 
     Raises:
-    ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
+        ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
     """
 
     async def read(namespace: str) -> list[T]:
@@ -76,7 +76,7 @@ async def visible_job_rows(
     find_memo: returns the results of earlier calls for a namespace.
 
     Raises:
-    ApiError: the user may not see the jobs of their own namespace either.
+        ApiError: the user may not see the jobs of their own namespace either.
     """
 
     async def read(namespace: str) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None
     say: receives a sentence about the objects that the user may not see.
 
     Raises:
-    ApiError: the user may not list the pods of their own namespace either.
+        ApiError: the user may not list the pods of their own namespace either.
     """
     from muster.insight.reader.jobs.podgroups import pod_groups  # few questions are about the dialects of groups
 
@@ -133,7 +133,7 @@ async def visible_history(
     say: receives a sentence about the objects that the user may not see.
 
     Raises:
-    ApiError: the user may not see the jobs of the namespace that the query names, or of their own.
+        ApiError: the user may not see the jobs of the namespace that the query names, or of their own.
     """
     try:
         return await read_history(client, query, most, say)

@@ -66,7 +66,7 @@ def _make_jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> I
 async def _make_pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
     """Return the pods of a role that run at the same time, made from one that the server creates as a dry run.
 
-    Their podset label says which flavors they get. Raises `ApiError`.
+    Their podset label determines which flavors they get. Raises `ApiError`.
     """
     pods: list[Pod] = []
     first: Pod | None = None

@@ -60,7 +60,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
     stored: the objects in the form in which the server would store them, with their kinds.
 
     Raises:
-    ApiError: the user may not see the nodes or the pods.
+        ApiError: the user may not see the nodes or the pods.
     """
     lists = Lists(client)
     native = await lists.of(NATIVE) is not None or any(kind.resource == NATIVE.resource for kind, _ in stored)

@@ -27,8 +27,8 @@ async def read_decisions(client: Client, namespace: str, name: str = "") -> Asyn
     name: the name of the jobs whose decisions to yield; "" for all.
 
     Raises:
-    ApiError: the user may not list these jobs, or the cluster records no decisions (404).
-    TransportError: the server does not respond.
+        ApiError: the user may not list these jobs, or the cluster records no decisions (404).
+        TransportError: the server does not respond.
     """
     query = {key: value for key, value in (("namespace", namespace), ("name", name)) if value}
     while True:
@@ -44,8 +44,8 @@ async def read_life(client: Client, namespace: str, name: str) -> Life | None:
     """Return the life of the newest job of a name; None if that job neither exists nor is recorded.
 
     Raises:
-    ApiError: the user may not see the job.
-    TransportError: the server does not respond.
+        ApiError: the user may not see the job.
+        TransportError: the server does not respond.
     """
     facts = await _find_facts(client, namespace, name)
     try:

@@ -45,8 +45,8 @@ async def read_recorded_runs(client: Client, query: RunQuery) -> list[Run]:
     Return no runs if the cluster has no history or the user may not see it.
 
     Raises:
-    ApiError: the server refuses the query for another reason.
-    TransportError: the server does not respond.
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not respond.
     """
     try:
         return (await _read_kept_runs(client, query, 0))[0]
@@ -65,8 +65,8 @@ async def recall_jobs(
     pods: the pods that still exist, by the UID of their job.
 
     Raises:
-    ApiError: the server refuses the query for another reason.
-    TransportError: the server does not respond.
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not respond.
     """
     lacking = [job for job in jobs if lacks_pods(job, pods.get(job.metadata.uid, ()))]
     if not lacking:

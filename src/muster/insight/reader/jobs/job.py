@@ -93,7 +93,7 @@ async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | Non
     """Return the result of a read and None; or None and the error, if the user may not read it.
 
     Raises:
-    ApiError: the read fails for another reason.
+        ApiError: the read fails for another reason.
     """
     try:
         return await read, None

@@ -26,7 +26,7 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     say: receives a sentence about each dialect that the user may not list.
 
     Raises:
-    ApiError: the user may not list pods.
+        ApiError: the user may not list pods.
     """
     pods = (await client.list(POD_LINES, namespace, transform=PodSharer(GROUP_ANNOTATIONS))).items
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)

@@ -45,7 +45,7 @@ async def all_records(
     only: the UIDs of the jobs to return; None for all.
 
     Raises:
-    ApiError: the user may not see Jobs.
+        ApiError: the user may not see Jobs.
     """
     records = (await client.list(jobs, namespace)).items
     job_sets = await list_or_none(client, sets, namespace)

@@ -69,7 +69,7 @@ async def job_rows(
     memo: results of earlier calls for this namespace, for a caller whose lists follow a watch.
 
     Raises:
-    ApiError: the user may not see Jobs.
+        ApiError: the user may not see Jobs.
     """
     memo = memo if memo is not None else Memo()
     unseen: list[str] = []

@@ -194,7 +194,7 @@ class _PodStatusDemand(PodStatus):
 
 
 class PodDemand(Pod):
-    """A pod with what it takes of its node, and the rules by which it chooses or closes nodes."""
+    """A pod with the amounts that it uses on its node, and its rules for selecting nodes and for excluding pods."""
 
     metadata: _PodMetaLine = _PodMetaLine()
     spec: _PodSpecDemand = _PodSpecDemand()
