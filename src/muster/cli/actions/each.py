@@ -1,4 +1,4 @@
-"""Act on several names: a failure is printed, and the other names are still acted on."""
+"""Act on several names. A failure is printed, and the command continues with the other names."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -26,7 +26,7 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
 
 
 async def act_on_each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Call `act` for each name once, in order, also after failures, which are printed.
+    """Call `act` for each distinct name, in order, also after failures, which are printed.
 
     Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
     """

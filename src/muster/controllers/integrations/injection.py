@@ -79,8 +79,7 @@ def list_injected_values(
 
 
 def _slice_annotation(workload: Workload) -> dict[str, str]:
-    """Return the annotation by which Kueue finds the pods of an elastic job, for the case that Kueue manages it later.
-    """
+    """Return the annotation by which Kueue finds the pods of an elastic job, in case Kueue manages it later."""
     is_elastic = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     return {WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic else {}
 

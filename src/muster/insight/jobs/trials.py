@@ -25,7 +25,7 @@ _MOST_DIGITS = 9
 
 
 class TrialCount(Struct, frozen=True):
-    """The number of a sweep's trials that have succeeded, failed for good, run now, not started, or been cancelled."""
+    """The numbers of a sweep's trials that succeeded, failed permanently, run, have not started, or were cancelled."""
 
     done: int
     failed: int

@@ -146,8 +146,7 @@ def _fails_index(terms: JobTerms, member: Member) -> bool:
 def _find_awaiting(
     terms: JobTerms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
 ) -> dict[int, Member]:
-    """Return, by index to be retried, the failed pod with the highest count of failures, or the latest of equal ones.
-    """
+    """Return the failed pod of each index to be retried: the pod with the most failures, or the latest of equals."""
     active = {member.index for member in census.active}
     awaiting: dict[int, Member] = {}
     for member in ours:

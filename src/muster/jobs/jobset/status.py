@@ -25,8 +25,7 @@ def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, .
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether all pods that should run at the same time are ready or have succeeded; false for a suspended Job.
-    """
+    """Return whether all pods that should run at the same time are ready or succeeded; False for a suspended Job."""
     return not job.spec.suspend and job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
