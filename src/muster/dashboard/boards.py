@@ -4,10 +4,12 @@ Pages are rendered in rounds; a round renders the pages that are due. The work i
 time evenly, and so do the open pages of each viewer. A page that is slow to render is rendered less often. While the
 cluster has more than `_CALM_CHANGES` changes per second, the server is busy with other work, and the viewers share 1/50
 of the processor time that it uses instead. A page whose update is delayed for long shows its age.
+
 The age of a page is bounded, too, and this bound takes precedence: no page pauses for longer than
 `_MOST_PAUSE_SECONDS`. Pages that together take longer than 1/25 of that time for one rendering each (1.2 s) use a
 larger share. The pause does not grow with the rendering time beyond that, because most of this time may be the wait for
 a slow cluster, and the page would stay outdated long after the cluster has recovered.
+
 The pages of one viewer share what they read in a round. The time for these reads is divided evenly among the pages of
 the round, and a page that is due soon is rendered with the pages that are due now. Pages of equal cost thus stay in the
 same round.

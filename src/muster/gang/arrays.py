@@ -2,6 +2,7 @@
 
 Most commands read modules that compute with arrays, but never create an array. They start without the import of numpy,
 and work in an installation without the server's packages.
+
 Usage: `from muster.gang import arrays as np`.
 """
 

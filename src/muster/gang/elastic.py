@@ -2,15 +2,18 @@
 
 Every decision assumes that pods which are being deleted are gone already. A shrink in progress is therefore taken into
 account, and is not requested twice.
+
 1. A waiting elastic gang that does not fit takes the largest smaller size that fits. So does a running gang that lost
 members and finds no room for them, even before the replacement pods exist.
 2. Otherwise elastic gangs of the same or a lower priority shrink for the waiting gang if that suffices, and by no more
 than the waiting gang needs. Gangs of the lowest priority lose pods first; among equals, the youngest gang does.
 3. If no waiting gang can be helped, gangs grow into the room that is free now: highest priority first. Gangs of equal
 priority get one pod per round, the oldest gang first.
+
 Growth therefore never takes room that a gang waits for, and a grown gang shrinks when another gang needs the room.
 `least` and `most` bound these decisions, but not the size that a user sets. A gang that a user made larger than `most`
 does not grow but may shrink; a gang that a user made smaller than `least` is not resized.
+
 At size n the indexes 0 to n - 1 run, so a shrink removes the pods with the highest indexes.
 """
 

@@ -4,6 +4,7 @@
 first, then one domain of each wider level, then as few of the widest domains as possible. Within a wider domain, as few
 domains of the preferred level as possible are used. Of several suitable domains the tightest is used, so that roomy
 domains stay free for large gangs.
+
 If members already run, the other pods go to the domains of these members: only there if the level is required, else
 there first.
 """

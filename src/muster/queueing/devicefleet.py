@@ -1,6 +1,7 @@
 """Count how much quota a request for devices uses, by the devices of the cluster (Kueue KEP-2941).
 
 Two questions need the devices themselves:
+
 - Do enough devices match a request with selectors?
 - If quota counts a counter or a capacity instead of the device (`sources` of a mapping), how much is it?
 

@@ -3,6 +3,7 @@
 An attempt is one run of the container between restarts. Muster's own server returns the log as the node stores it
 (`raw`). Then the output equals what the program wrote byte for byte, stdout and stderr are separate, and the size of
 rotated text is known. Other servers return text, all of which is shown as stdout.
+
 The API returns the logs of a container's newest and previous attempts, without the number of the attempt. Timestamps
 increase from attempt to attempt, so one timestamp is a position in all attempts. The reader opens the stream of the
 newest attempt first, and keeps it open while it reads the rest of the previous attempt's log.

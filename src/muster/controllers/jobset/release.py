@@ -4,6 +4,7 @@ A barrier connects, and sends its epoch and the secret of its group, which is on
 `started UID EPOCH` as soon as the JobSet's status says that the group has started. This server decides nothing, and a
 lost connection loses nothing: a barrier that receives nothing connects again or finds the word in the ConfigMap. So any
 connection may be refused. The server refuses:
+
 - a barrier that does not send its line, sends too much, or takes too long;
 - a barrier of another epoch than the current one;
 - the oldest barriers of a group if more barriers are connected than the group has pods.

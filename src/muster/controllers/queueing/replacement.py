@@ -7,6 +7,7 @@ ledger; its write follows. If several nodes are lost, the whole workload restart
 before that is removed from the status.
 
 A pod that was assigned to a lost node and has not reached it cannot be assigned to another:
+
 - If no pod of the workload runs, the workload restarts, which does not count as a failure of its job.
 - If other pods run, such pods fail, as in upstream, and their controller recreates them.
 - Late pods fail as well: pods that were assigned to a node which the workload no longer has, and pods without any

@@ -2,6 +2,7 @@
 
 A rule that closes nodes whatever else is placed is a mask. The other rules define how placed pods of a shape limit the
 next pod of the same shape. A *place* is a topology domain: the nodes with the same value of a label.
+
 - `single` and `Apart`: a node, or a place, takes only one pod.
 - `Together`: all pods go to the place of the first pod.
 - `Even`: the number of pods in a place may exceed the lowest number in any place by a limited difference.

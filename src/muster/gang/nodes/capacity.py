@@ -1,10 +1,12 @@
 """Track the free amounts of every node, as resource-major integer arrays that each change updates.
 
 Invariants:
+
 - `free = allocatable - the sum over assigned pods`, exactly, in integers.
 - A pod is assigned to at most one node.
 - A node index is reused only after its node was removed.
 - A resource has a row once a node has had it.
+
 Mutable, but pure: no I/O, no clock.
 """
 

@@ -2,10 +2,12 @@
 
 This is a state machine owned by the scheduler. Devices that match the same requests (a `Selection`) are a resource of
 their node, so that gangs are placed by counting. The devices of a pod are picked when its node is chosen.
+
 - The amount of a selection on a node is the number of its matching devices, without devices whose claim no pod on a
   node uses, because such a claim is about to be deallocated.
 - The use of a selection by a pod is the number of the pod's devices that match, whichever request they were allocated
   for.
+
 Limits: only whole devices of one node are allocated. Devices that several nodes share, that consume shared counters or
 that have binding conditions are ignored.
 """

@@ -4,6 +4,7 @@
 2. Removed pods are restored as long as the gang still fits: first the pods that budgets protect, then the more
 important pods, and the needed pods of a gang before its surplus. Pods that cannot be restored are the victims.
 3. The same step decides the gang's placement, in the room that is free without the victims.
+
 The strength of a gang is the priority of its weakest pod; its resistance is the priority of its strongest pod. A gang
 preempts only gangs whose resistance is lower than its strength, so a gang never preempts a gang that preempted it.
 """

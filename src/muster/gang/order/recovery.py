@@ -2,9 +2,11 @@
 
 A broken gang runs without members that it lost. It makes little use of its nodes, which others could use. Two rules
 keep broken gangs from waiting forever for each other's nodes:
+
 1. A broken gang that finds no room takes the nodes of broken gangs that come after it in the order of gangs, if that
 completes it. Those gangs lose all their pods, and restart when there is room for all of them.
 2. A broken gang that is not complete again before a timeout gives up all its nodes, and restarts in the same way.
+
 A gang takes nodes only from gangs that come after it, and a gang that gave up its nodes is no longer broken. So no two
 gangs take nodes from each other, and without new losses the process ends.
 """

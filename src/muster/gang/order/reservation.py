@@ -3,11 +3,13 @@
 This is EASY backfill. The shadow time is the earliest time at which the head is expected to fit into the room that is
 free then. A gang behind the head may start now if it ends by the shadow time, or if the head still fits at that time
 alongside it.
+
 If the ends of gangs are unknown, there is no shadow time. Then a limited number of gangs may pass unconditionally. A
 limited number may also pass when gangs end later than expected. After `most` such events a *hold* starts: free room,
 and the room of gangs that started before the hold, is kept for the head. From then on, a gang passes only if a limit
 ends it by the shadow time, or if the head still fits alongside it once all gangs from before the hold have ended. The
 head therefore waits no longer than those gangs run.
+
 A head that does not fit even after all gangs that ever end have ended reserves nothing, and blocks no other gang.
 """
 

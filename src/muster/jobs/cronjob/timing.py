@@ -1,6 +1,7 @@
 """Find the start of a CronJob that is due, with the rules and messages of kube-controller-manager.
 
 Only the last missed start counts: a controller that was down for a week starts one Job, not one for each day.
+
 Source: pkg/controller/cronjob.
 """
 

@@ -1,6 +1,7 @@
 """Count each ended pod exactly once, even if the controller crashes.
 
 A pod is created with a finalizer, so it cannot vanish uncounted. It is counted in three steps:
+
 1. Its UID is added to `uncountedTerminatedPods` and that status is stored. A succeeded pod of an Indexed Job is added
 to `completedIndexes` instead.
 2. Its finalizer is removed.

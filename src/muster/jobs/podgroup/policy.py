@@ -1,6 +1,7 @@
 """Decide what to do about a started group with fewer running pods than its minimum (scheduler KEP-34's controller).
 
 Pure.
+
 A restart or a failure is first written into the group's status. It covers the pods that were created up to
 `restartedUntil`, so a controller that crashed and started again continues with the remaining pods. Succeeded pods count
 as running, and are kept. A restart after an interruption is not counted, and is not delayed.

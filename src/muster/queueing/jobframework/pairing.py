@@ -2,6 +2,7 @@
 
 The Workload queues, and the job runs only while its Workload is admitted. The order of the rules is upstream's, with
 two differences:
+
 - Reporting ready or reclaimable pods never delays releasing quota.
 - A Workload that holds quota is deleted only after all pods of the job have ended.
 """

@@ -1,6 +1,7 @@
 """Sort the Workloads of an elastic job that Kueue has resized. Kueue makes a Workload (slice) for each size.
 
 Muster keeps one Workload for a job and resizes it. So slices that Kueue made are sorted:
+
 - The newest slice with quota becomes the job's Workload.
 - A slice that another slice has replaced no longer counts.
 - A slice that waits to replace a slice with quota does not queue: the Workload with quota grows to that size instead.

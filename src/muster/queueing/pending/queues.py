@@ -1,12 +1,14 @@
 """Hold the workloads that wait for quota, by ClusterQueue, and decide when each should be tried again.
 
 A waiting workload is in one of three states:
+
 - It is to be tried.
 - It was tried and does not fit (inadmissible). This state covers a whole equivalence class.
 - It has an obstacle, however much quota is free: it backs off after an eviction, its LocalQueue is stopped, its
   namespace is not selected, or its ClusterQueue is for other users.
 
 A workload is tried again only after an event that could help:
+
 - a flush of its tree (`flush`), for workloads that might use some of the freed quota;
 - a change of the workload itself, the end of its backoff (`advance`), or a change of a namespace or a LocalQueue.
 

@@ -1,6 +1,7 @@
 """Decide which workloads wait until the pods of earlier workloads are ready (Kueue KEP-349, `blockAdmission`).
 
 Upstream blocks the whole cluster. Here blocking can also be set for one object:
+
 - for a ClusterQueue: it blocks that ClusterQueue;
 - for a ResourceFlavor: it blocks the workloads that would get that flavor;
 - for a workload: it blocks the workloads that would get one of its flavors.

@@ -4,6 +4,7 @@ Workloads that hold quota end one after the other, by their time limit or by the
 each end, the simulation runs a cycle. So the estimate follows every rule of quota, order and preemption.
 
 Future submissions are unknown. The estimate has one of three certainties:
+
 - sure: only time limits, which are enforced, precede the start, and no other workload is admitted before.
 - likely: other workloads are admitted or evicted first, or the estimate rests on similar past run times.
 - a guess: the estimate rests on past run times that differ widely, are few, or are already exceeded.

@@ -1,6 +1,7 @@
 """Choose topology domains for the pods of a podset, from the number of pods that fit in each lowest domain.
 
 The rules are Kueue's (Kueue KEP-2724, tas_flavor_snapshot.go):
+
 - The free capacity is summed up, level by level.
 - The search finds a level with one domain that has room for all pods: the requested level or, if it is only preferred,
   the next wider one. If there is none, the pods are divided among several domains of the widest level.

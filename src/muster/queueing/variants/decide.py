@@ -5,6 +5,7 @@ evicted, the parent is evicted first: its job stops, the parent releases its quo
 is never free while pods use it. The order of the rules is that of Kueue's controller.
 
 There are four differences from Kueue:
+
 - Only an eviction of the variant with which the job runs stops the job.
 - If the parent is evicted for a reason of its own, such as pods that are not ready in time, its variant is evicted,
   too. The variants then wait as long as the parent has to.

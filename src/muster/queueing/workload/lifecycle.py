@@ -5,6 +5,7 @@ nothing.
 
 The rules and their order are those of Kueue's workload controller (which applies one at a time), with these
 differences:
+
 - An admission check that demands a retry evicts at once; the workload does not hold quota until the retry.
 - A workload whose queue is stopped or deleted is not admitted when its checks become ready.
 - A check that is added to a queue, or fails, after admission does not undo the admission.

@@ -1,6 +1,7 @@
 """Choose the workloads to preempt by classical preemption, or call fair preemption if fair sharing is on.
 
 Victims are searched in three groups:
+
 - workloads over which the incoming one has a hierarchical advantage: its requested quota is nearer to it than to them;
 - workloads that borrow from the same Cohort;
 - workloads of its own ClusterQueue.

@@ -2,6 +2,7 @@
 
 The search repeatedly descends from the root to the child with the highest share, and removes the next candidate of the
 ClusterQueue that it reaches, if the rules allow it:
+
 - a candidate of the workload's own ClusterQueue is always allowed;
 - others are allowed if the incoming workload stays within the nominal quota of its ClusterQueue, or of a Cohort above
   it that is not above the candidate;
