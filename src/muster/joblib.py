@@ -1,9 +1,11 @@
-"""A joblib backend, which scikit-learn uses, too. Importing this module registers it under the name `muster`.
+"""A backend for joblib, which scikit-learn uses, too.
 
     import muster.joblib
 
     with joblib.parallel_config("muster", n_jobs=4):
         joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
+
+Importing this module registers the backend under the name `muster`.
 """
 
 from collections.abc import Callable, Iterable
