@@ -1,4 +1,4 @@
-"""Record what becomes of the jobs of a cluster, from the events of its Workloads, jobs and pods."""
+"""Record the history of a cluster's jobs, from the events of its Workloads, jobs and pods."""
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,10 @@ _NO_USAGE: Usage = {}
 
 
 class _Clone(Struct, frozen=True):
-    """A clone of a job that holds quota in a worker cluster. pods: how many of them may run there."""
+    """A clone of a job that holds quota in a worker cluster.
+
+    pods: the number of its pods that may run there.
+    """
 
     queue: str
     usage: Usage
@@ -42,12 +45,17 @@ _NO_CLONE = _Clone("", _NO_USAGE, 0)
 class _Job(Struct):
     """A job that has not ended.
 
-    number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
-    runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
-    while they do not. usage: the quota that it holds. home: the worker cluster where its pods run. stopped_there:
-    whether that cluster evicted it since. is_overdue: whether a deadline of its template has passed. running: the UIDs
-    of its running pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker
-    cluster.
+    number: the number of the job in the record.
+    pods: the number of pods that run at the same time in the manager cluster itself.
+    queued: whether quota decides when it runs.
+    exceeds_limit: whether its run time is longer than its time limit.
+    started: the time since when all its pods run; None while they do not.
+    usage: the quota that it holds.
+    home: the worker cluster in which its pods run; "" for the manager cluster itself.
+    stopped_there: whether that cluster has evicted it since.
+    is_overdue: whether a deadline of its template has passed.
+    running: the UIDs of its running pods, by worker cluster; "" stands for the manager cluster itself.
+    clones: the clones that hold quota, by worker cluster.
     """
 
     number: int
@@ -66,15 +74,16 @@ class _Job(Struct):
     clones: dict[str, _Clone] = field(default_factory=dict)
 
     def runs_whole(self, cluster: str) -> bool:
-        """Return whether all pods run that the job has in a cluster."""
+        """Return whether all pods of the job in a cluster run."""
         clone = self.clones.get(cluster)
         return len(self.running[cluster]) >= (self.pods if clone is None else clone.pods)
 
 
 class Observer:
-    """The recorder of what happens to a cluster's jobs, from the informers of a manager.
+    """A recorder of the history of a cluster's jobs, from the informers of a manager.
 
-    integrations: those of the kinds of its jobs. now: returns the seconds since the start of the scenario.
+    integrations: the integrations for the kinds of its jobs.
+    now: returns the seconds since the start of the scenario.
     """
 
     def __init__(
@@ -93,14 +102,14 @@ class Observer:
         self._workloads, self._pods = manager.informer(WORKLOAD), manager.informer(POD)
         self._workloads.on_change(self._on_workload)
         self._pods.on_change(partial(self._on_pod, ""))
-        self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by its key
+        self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by the Workload's key
         manager.informer(JOB).on_change(self._on_deadline)
         for integration in integrations:
             manager.informer(integration.kind).on_change(partial(self._on_job, integration))
 
     @property
     def unfinished(self) -> int:
-        """How many jobs have not ended."""
+        """The number of jobs that have not ended."""
         return len(self._jobs)
 
     @property
@@ -109,15 +118,17 @@ class Observer:
         return any(pods for job in self._jobs.values() for pods in job.running.values())
 
     def follow_worker(self, name: str, manager: Manager) -> None:
-        """Record what happens to the manager's jobs in a worker cluster, too."""
+        """Record the history of the manager's jobs in a worker cluster, too."""
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
         manager.informer(JOB).on_change(self._on_deadline)
 
     def expect(self, number: int, name: str, pods: int, *, queued: bool, exceeds_limit: bool) -> None:
-        """Follow a job that is about to be created.
+        """Record a job that is about to be created.
 
-        pods: how many it has. queued: whether it needs quota. exceeds_limit: whether it runs longer than its limit.
+        pods: the number of its pods.
+        queued: whether it needs quota.
+        exceeds_limit: whether its run time is longer than its time limit.
         """
         self._jobs[number] = _Job(number, name, pods, queued, exceeds_limit)
 
@@ -183,14 +194,14 @@ class Observer:
         if clone is not _NO_CLONE:
             job.clones[cluster] = clone
         elif job.home == cluster and job.started is not None and (new is None or not _has_finished(new)):
-            self._note_stop(job)  # the manager evicts it later, unless it has not seen that it had started
+            self._note_stop(job)  # the manager evicts it later, unless it has not seen the start
             job.stopped_there = True
         self._record_difference(clone.queue or before.queue, before.usage, clone.usage)
 
     def _read_clone(self, cluster: str, workload: Workload | None, pods: int) -> _Clone:
         """Return the quota and pods of a clone; `_NO_CLONE` if it holds no quota or has finished.
 
-        pods: how many it has, unless its admission says so.
+        pods: the number of its pods, unless its admission sets another.
         """
         if workload is None or workload.status.admission is None or _has_finished(workload):
             return _NO_CLONE
@@ -202,14 +213,14 @@ class Observer:
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
         """Record the end of a job.
 
-        The job's Workload shows the end a little later, or never if there is no Workload.
+        The job's Workload shows the end slightly later, or never if there is no Workload.
         """
         job = self._find(read_number(meta_of(new).name)) if new is not None else None
         if job is not None and (end := integration.end(new)) is not None:
             self._finish(job, failed=not end.success)
 
     def _on_deadline(self, _: Job | None, new: Job | None) -> None:
-        """Note that the deadline of a Job has passed. A JobSet, whose Job it may be, shows its end later."""
+        """Record that the deadline of a Job has passed. A JobSet to which the Job belongs shows its end later."""
         end = find_announced_end(new) if new is not None else None
         job = self._find(_number_of_batch_job(new))
         if job is not None and end is not None and end.reason == DEADLINE_EXCEEDED.reason:
@@ -242,7 +253,7 @@ class Observer:
         job.started = None
 
     def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
-        """Record that a job has lost a pod to another job or with a node; it starts again once it has all its pods."""
+        """Record that a job lost a pod to another job or with a node. It restarts when it has all its pods again."""
         self._mark()
         lost = self._record.now - (job.started or 0.0)
         job.started = None
@@ -255,7 +266,10 @@ class Observer:
         return None if number is None else self._jobs.get(number)
 
     def _finish(self, job: _Job, *, failed: bool) -> None:
-        """Record the end of a job. failed: by a deadline, or by its policy for a lost pod."""
+        """Record the end of a job.
+
+        failed: whether it failed because of a deadline, or because of its policy for a lost pod.
+        """
         self._mark()
         del self._jobs[job.number]
         over_limit = job.exceeds_limit or (failed and job.is_overdue)
@@ -304,6 +318,9 @@ def _has_failed(workload: Workload) -> bool:
 
 
 def _count_pods(admission: Admission, pods: int) -> int:
-    """Return how many pods were admitted. pods: how many there are if the admission does not say so."""
+    """Return the number of admitted pods.
+
+    pods: the number of pods if the admission does not set it.
+    """
     counts = [one.count for one in admission.pod_set_assignments]
     return pods if None in counts else sum(count or 0 for count in counts)

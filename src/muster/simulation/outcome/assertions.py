@@ -1,4 +1,4 @@
-"""Judge assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
+"""Evaluate assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as `str` writes it, because values are compared as text
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
 
@@ -53,13 +53,14 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class AssertionSyntaxError(ValueError):
-    """The error of a text that is not a valid assertion."""
+    """A text that is not a valid assertion."""
 
 
 class Assertion(Struct, frozen=True):
-    """An assertion about the outcome: a function of a metric of some jobs, an operator and a bound.
+    """An assertion on the outcome: a function of a metric of selected jobs, an operator and a bound.
 
-    filters: fields of jobs, with the values that they must have. variant: the variant that it is about, or "" for all.
+    filters: fields of jobs, with the required values.
+    variant: the variant to which the assertion applies; "" for all variants.
     """
 
     text: str
@@ -72,12 +73,15 @@ class Assertion(Struct, frozen=True):
 
     @property
     def is_of_time(self) -> bool:
-        """Whether the measured value is a time span, in seconds."""
+        """Whether the measured value is a duration in seconds."""
         return self.metric in _TIMES
 
 
 class AssertionResult(Struct, frozen=True):
-    """The result of an assertion. value: the measured value; None if no job could be measured, so that it fails."""
+    """The result of an assertion.
+
+    value: the measured value; None if no job could be measured, so that the assertion fails.
+    """
 
     assertion: Assertion
     value: float | None
@@ -87,10 +91,10 @@ class AssertionResult(Struct, frozen=True):
 def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertion:
     """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
 
-    known: by field, the only values that it may name.
+    known: the only values that a filter may have, by field.
 
     Raises:
-        AssertionSyntaxError: the text is no assertion.
+        AssertionSyntaxError: the text is not a valid assertion.
     """
     found = _ASSERTION.fullmatch(text)
     if found is None:
@@ -117,9 +121,9 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
 
 
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
-    """Raise `AssertionSyntaxError` if a filter has a value that is not known.
+    """Raise `AssertionSyntaxError` if a filter has an unknown value.
 
-    known: by field, the only values that it may have.
+    known: the only values that a filter may have, by field.
     """
     for name, value in filters:
         if name in known and value not in known[name]:
@@ -145,7 +149,7 @@ def _parse_bound(text: str, metric: str) -> float:
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
     """Return whether an assertion holds for these jobs, and the measured value.
 
-    If no job can be measured, the assertion fails; a count is then 0.
+    If no job can be measured, the assertion fails, except that a count is 0.
     """
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":
