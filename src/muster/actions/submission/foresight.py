@@ -29,9 +29,9 @@ async def predict_start(session: Session, job: JobRecord, warn: Callable[[str], 
 
 
 async def foresee_queue_use(session: Session, sweep: JobRecord) -> str:
-    """Return a sentence that a sweep without a limit will use all quota of its queue.
+    """Return a sentence that a sweep without a limit will take its whole queue.
 
-    Returns "" if it will not, as far as the user may see.
+    Return "" if it will not, as far as the user may see.
     """
     queue = sweep.metadata.labels.get(QUEUE_NAME_LABEL, "")
     return (

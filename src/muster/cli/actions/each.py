@@ -26,7 +26,7 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
 
 
 async def act_on_each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Call `act` for each distinct name, in order, also after failures, which are printed.
+    """Call `act` for each name once, in order, also after failures, which are printed.
 
     Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
     """

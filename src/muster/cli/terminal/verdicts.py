@@ -1,4 +1,4 @@
-"""Describe the results of the assertions of a simulation."""
+"""Say what became of the assertions of a simulation."""
 
 from typing import TYPE_CHECKING
 

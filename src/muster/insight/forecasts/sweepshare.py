@@ -1,7 +1,7 @@
-"""Decide whether a sweep without a limit on concurrent trials uses all the quota of its queue for long.
+"""Decide whether a sweep that limits no trials at a time takes all the quota of its queue for long.
 
-The module takes the sweep's job and the visible quotas, and returns a sentence. Such a sweep starts with as many trials
-as there is quota for, and other jobs of the queue wait until it ends.
+It takes the sweep's job and the visible quotas, and returns a sentence. Such a sweep starts with as many trials as
+there is quota for, and other jobs of the queue wait until it ends.
 """
 
 from muster.insight.forecasts.never import VisibleCapacity, find_ask
@@ -18,8 +18,7 @@ _FAR_MORE = 10
 def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
     """Return a warning that a sweep uses its whole queue for long, with the option that limits it; else "".
 
-    job: a sweep without a limit on concurrent trials.
-    queue: its LocalQueue.
+    job: a sweep without a limit on the trials that run at a time. queue: its LocalQueue.
     """
     namespace, trials = job.metadata.namespace, job.wanted
     quota = room.find_quota(room.best, namespace, queue)

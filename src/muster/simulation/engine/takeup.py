@@ -96,7 +96,7 @@ class TakenJob(Struct, frozen=True):
 
 
 class Residents(Struct, frozen=True):
-    """The jobs of the cluster from which a simulation starts, and its pods without a job, which are permanent."""
+    """The jobs of the cluster from which a simulation starts, and the pods without a job, which stay."""
 
     jobs: tuple[TakenJob, ...]
     pods: tuple[Pod, ...]

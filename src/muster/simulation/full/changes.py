@@ -26,10 +26,7 @@ class ClusterChanges:
     """
 
     def __init__(self, reading: Reading, site: Site, record: SimulationRecord) -> None:
-        """Plan the first change.
-
-        record: the record of the jobs, which includes the current time.
-        """
+        """Plan the first change. record: the record of the jobs, which has the time."""
         self.record = record
         self._agenda = EventAgenda()
         self._changes = Changes(reading, site, self._agenda, self)
@@ -103,7 +100,7 @@ class ClusterChanges:
         self._emptied[node] = None
 
     def note_capacity(self) -> None:
-        """Do nothing, because the capacity is read from the cluster."""
+        """Do nothing: the capacity is read from the cluster."""
 
     def redefine(self, definition: Definition) -> None:
         """Plan for `happen` to replace the spec of a queue or Cohort."""

@@ -48,11 +48,7 @@ _KEEP_SECONDS = 60.0
 
 
 class _Work(Struct, frozen=True):
-    """A source of jobs.
-
-    document: the manifest of its jobs.
-    stored: the job that the server stores for it.
-    """
+    """A source of jobs. document: the manifest of its jobs. stored: the job that the server makes of it."""
 
     document: Document
     stored: JobTemplate

@@ -45,17 +45,12 @@ _NO_CLONE = _Clone("", _NO_USAGE, 0)
 class _Job(Struct):
     """A job that has not ended.
 
-    number: the number of the job in the record.
-    pods: the number of pods that run at the same time in the manager cluster itself.
-    queued: whether quota decides when it runs.
-    exceeds_limit: whether its run time is longer than its time limit.
-    started: the time since when all its pods run; None while they do not.
-    usage: the quota that it holds.
-    home: the worker cluster in which its pods run; "" for the manager cluster itself.
-    stopped_there: whether that cluster has evicted it since.
-    is_overdue: whether a deadline of its template has passed.
-    running: the UIDs of its running pods, by worker cluster; "" stands for the manager cluster itself.
-    clones: the clones that hold quota, by worker cluster.
+    number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
+    runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
+    while they do not. usage: the quota that it holds. home: the worker cluster where its pods run. stopped_there:
+    whether that cluster evicted it since. is_overdue: whether a deadline of its template has passed. running: the UIDs
+    of its running pods, by the worker cluster; "" is the cluster itself. clones: those that hold quota, by the worker
+    cluster.
     """
 
     number: int
@@ -124,11 +119,9 @@ class Observer:
         manager.informer(JOB).on_change(self._on_deadline)
 
     def expect(self, number: int, name: str, pods: int, *, queued: bool, exceeds_limit: bool) -> None:
-        """Record a job that is about to be created.
+        """Follow a job that is about to be created.
 
-        pods: the number of its pods.
-        queued: whether it needs quota.
-        exceeds_limit: whether its run time is longer than its time limit.
+        pods: how many it has. queued: whether it needs quota. exceeds_limit: whether it runs longer than its limit.
         """
         self._jobs[number] = _Job(number, name, pods, queued, exceeds_limit)
 

@@ -57,10 +57,9 @@ class AssertionSyntaxError(ValueError):
 
 
 class Assertion(Struct, frozen=True):
-    """An assertion on the outcome: a function of a metric of selected jobs, an operator and a bound.
+    """An assertion about the outcome: a function of a metric of some jobs, an operator and a bound.
 
-    filters: fields of jobs, with the required values.
-    variant: the variant to which the assertion applies; "" for all variants.
+    filters: fields of jobs, with the values that they must have. variant: the variant that it is about, or "" for all.
     """
 
     text: str
@@ -73,15 +72,12 @@ class Assertion(Struct, frozen=True):
 
     @property
     def is_of_time(self) -> bool:
-        """Whether the measured value is a duration in seconds."""
+        """Whether the measured value is a time span, in seconds."""
         return self.metric in _TIMES
 
 
 class AssertionResult(Struct, frozen=True):
-    """The result of an assertion.
-
-    value: the measured value; None if no job could be measured, so that the assertion fails.
-    """
+    """The result of an assertion. value: the measured value; None if no job could be measured, so that it fails."""
 
     assertion: Assertion
     value: float | None
@@ -149,7 +145,7 @@ def _parse_bound(text: str, metric: str) -> float:
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> AssertionResult:
     """Return whether an assertion holds for these jobs, and the measured value.
 
-    If no job can be measured, the assertion fails, except that a count is 0.
+    If no job can be measured, the assertion fails; a count is then 0.
     """
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.function == "count":

@@ -224,5 +224,5 @@ def _measure_use(changes: Iterable[QuotaChange], seconds: float) -> list[Use]:
 
 
 def _round(value: float) -> float:
-    """Return a mean rounded to 12 digits; rounding errors of its sum would look like differences of variants."""
+    """Return a mean to 12 digits, without the error of its sums, which would look like a difference of variants."""
     return float(f"{value:.12g}")

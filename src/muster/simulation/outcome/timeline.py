@@ -189,9 +189,9 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
 
 
 def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str], Series]:
-    """Return the amounts that running jobs request, by queue and resource, as means over bins.
+    """Return what running jobs ask for, by queue and resource: the mean of each bin.
 
-    Many runs share the same amounts.
+    The amounts of runs are few vectors, each of which many runs share.
     """
     runs, amounts, queues = record.runs, record.runs.amounts, record.queues
     resources = sorted({resource for demand in amounts for resource, _ in demand})

@@ -226,7 +226,7 @@ def _number_items(items: Sequence[Any]) -> dict[str, int]:
 
 
 def _convert_like(before: Any, value: Any) -> Any:
-    """Return a number as text if the previous value is text, as quantities often are; any other value unchanged."""
+    """Return a number as text if the value before it is text, as quantities often are; any other value as it is."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number else value
 

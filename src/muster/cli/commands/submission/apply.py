@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from muster.api.kinds import Kind
 
 _JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
-# The maximum number of jobs that are sent to the server concurrently.
+# Jobs that are sent to the server at a time.
 _AT_ONCE = 16
 
 

@@ -17,7 +17,7 @@ _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
 _NO_NUMBERS = _MISSING | {"unknown", "unlimited", "partition_limit"}
 # A duration in Slurm's format: `1-02:30:00`.
 _SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
-# An amount in Slurm's format for lists of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
+# An amount as Slurm writes it in a list of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
 _SLURM_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP])", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Descriptions of what a cell of each kind should contain, for errors.

@@ -13,9 +13,9 @@ GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.
 class JobTable(Struct, frozen=True):
     """The format of a table of jobs.
 
-    header: the names of its columns, for files without a header line.
-    step_column: the column that contains a dot in lines of steps, which are parts of other lines' jobs.
-    quoted: whether quotes around a cell are not part of its text.
+    header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
+    lines of steps, which are parts of the jobs of other lines. quoted: whether quotes around a cell are no part of its
+    text.
     """
 
     columns: JobColumns

@@ -27,7 +27,7 @@ NODE_FORMATS = (_CSV, *NODES)
 # The format for each ending of a file name, before `.gz`. A file with another ending is read as SWF.
 _ENDS = {".swf": SWF, ".csv": _CSV, ".tsv": _CSV, ".jsonl": HISTORY}
 _PACKED = ".gz"
-# Formats for which the template defines the requests of a pod, which represents one processor of the log.
+# Formats in which the template says what a pod requests, for it stands for a processor of the log.
 _BARE = JobTable(JobColumns())
 
 

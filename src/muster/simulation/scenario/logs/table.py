@@ -105,11 +105,9 @@ def read_jobs(
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
-    header: the names of the columns, if the table has no header line.
-    origin: the time at which the simulation starts; None for the submission of the first job.
-    step_column: the column that contains a dot in lines of steps, which are not jobs; "" for none.
-    quoted: whether quotes around a cell are not part of its text.
-    Raises `LogError` if a line or the header is invalid, or if a job was submitted before `origin`.
+    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
+    step_column: the column that has a dot in lines of steps, which are no jobs. quoted: whether quotes around a cell
+    are no part of its text. Raises `LogError` if a line or the header is wrong, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header, quoted=quoted)
     step_place = table.places.get(step_column)
