@@ -175,7 +175,7 @@ class GangSource(Protocol[T_contra]):
         return list(pods)
 
     def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
-        """Return the size of a gang with these running pods, to be recorded on the gang's carrier."""
+        """Return the size of a gang with these running pods, to be stored on the object that represents the gang."""
         return len(pods)
 
     def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002

@@ -157,7 +157,7 @@ def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Co
 
 
 def request_of(pod: Pod) -> dict[str, int]:
-    """Return the requests of a pod, and 1 of the resource `pods`. An invalid quantity counts as 0."""
+    """Return the requests of a pod, and 1 of the resource `pods`. If a quantity is invalid, only the latter."""
     try:
         return {**pod_requests(pod.spec), "pods": 1}
     except QuantityError:

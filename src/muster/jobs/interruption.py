@@ -145,7 +145,10 @@ def _add_to_meaning(message: str) -> str:
 
 
 def describe_suspension(job: ObjectMeta) -> str:
-    """Return a sentence that says why a Job or JobSet was suspended while its pods ran. job: its metadata."""
+    """Return a sentence about why a Job or JobSet was suspended while its pods ran.
+
+    job: the metadata of the Job or JobSet.
+    """
     why = job.annotations.get(STOPPED_ANNOTATION, "")
     if why == DEACTIVATED_MESSAGE:  # by `muster hold`; the engine's own reasons to deactivate follow the message
         return HELD

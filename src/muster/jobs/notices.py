@@ -36,9 +36,10 @@ _SHELL = "/bin/sh"
 
 
 class Notice(Struct, frozen=True):
-    """An event of a job about which a notice is sent.
+    """An event of a job about which a notification is sent.
 
-    state: the job's state in a word. reason: the cluster's message about it, or "".
+    state: the job's state in a word.
+    reason: the cluster's message about the state; "" for none.
     """
 
     event: Event

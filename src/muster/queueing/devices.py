@@ -34,7 +34,7 @@ class DeviceRules(Struct, frozen=True):
     rejects: whether workloads with claims wait while devices do not count (KueueDRARejectWorkloadsWhenDRADisabled).
     extended: whether extended resources of device classes count (gate KueueDRAIntegrationExtendedResource).
     names: the resource in quotas, by device class.
-    sources: by device class, the counters and capacities that quota counts in place of the devices.
+    sources: the counters and capacities that quota counts in place of the devices, by device class.
     """
 
     counts: bool = False

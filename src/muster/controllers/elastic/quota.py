@@ -67,7 +67,10 @@ class ElasticQuota(Reconciler):
     def __init__(
         self, manager: Manager, cache: QueueingCache, recorder: Recorder, record: Callable[[Resized], None]
     ) -> None:
-        """Create the reconciler. record: called with each new size."""
+        """Create the reconciler.
+
+        record: called with each new size.
+        """
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder

@@ -56,7 +56,8 @@ class PodGroups(GangSource[Any]):
     def key(self, pod: Pod) -> str:
         """Return the key of the pod's gang: `namespace/group/way`; "" if the pod names no PodGroup.
 
-        `way` is the way in which the pod names its group, which determines the kinds of the group.
+        `way` is the way in which the pod names its group, which determines the kinds of the group. A pod that names
+        several groups gets a key of its own.
         """
         reference = reference_of(pod, self._ways)
         if reference is None:

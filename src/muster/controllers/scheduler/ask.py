@@ -189,7 +189,7 @@ class GangTurn(Struct, frozen=True, eq=False):
     def end(self, now: float) -> EndTime | None:
         """Return when the last of the pods ends if they start now; None if that is unknown.
 
-        now: in seconds since the epoch.
+        now: the current time, in seconds since the epoch.
         """
         return _find_end(self.gang, self.carrier, self.turn.pods, now)
 

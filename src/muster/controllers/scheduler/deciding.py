@@ -45,7 +45,7 @@ class Asking(Protocol):
     def end(self, now: float) -> EndTime | None:
         """Return when the pods end if they start now; None if that is unknown.
 
-        now: in seconds since the epoch.
+        now: the current time, in seconds since the epoch.
         """
         ...
 

@@ -264,7 +264,7 @@ class Roster:
     def make_ledger(self, now: float, carried: Carried) -> GangLedger:
         """Return the running gangs with their starts and expected ends, updated where pods or carriers changed.
 
-        now: in seconds since the epoch.
+        now: the current time, in seconds since the epoch.
         carried: returns a gang's end by its carrier.
         """
         for key in self._stale:

@@ -31,7 +31,7 @@ def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
 def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
     """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish, or "".
 
-    now: in seconds since the epoch.
+    now: the current time, in seconds since the epoch.
     """
     pending = state.pending
     waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
@@ -119,7 +119,7 @@ def _describe_victims(plan: GangPreemption, broken: Collection[str]) -> str:
 def describe_expected_start(head: Head, now: float) -> str:
     """Return the clause `, expected at TIME` about the head's start; "" if the time is unknown or has passed.
 
-    now: in seconds since the epoch.
+    now: the current time, in seconds since the epoch.
     """
     shadow = head.reservation.shadow
     if shadow is None or shadow <= now:

@@ -63,11 +63,12 @@ class VictimPod(Struct, frozen=True):
 
 
 class HalfBound(Struct):
-    """The facts about gangs of which only some pods are bound. All times are monotonic.
+    """Facts about gangs of which only some pods are bound. All times are seconds on the monotonic clock.
 
-    closed: by the UID of a pod, the nodes to which the server refused to bind it, and until when they are excluded.
-    resting: by the key of a gang that started over, until when the gang is not placed.
-    since: by the key of a gang with bound pods that no controller recreates, since when its unbound pods do not fit.
+    closed: the nodes to which the server refused to bind a pod, and the end of their exclusion, by the pod's UID.
+    resting: the time until which a gang that started over is not placed, by the gang's key.
+    since: the time since when a gang's unbound pods do not fit, by the gang's key; only gangs with bound pods that no
+    controller recreates.
     """
 
     closed: dict[str, dict[str, float]] = field(default_factory=dict)

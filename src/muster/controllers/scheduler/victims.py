@@ -61,7 +61,7 @@ class Victims:
 
         extra_use: the amounts on each node that are reserved for other gangs, minus those of pods that are being
         deleted.
-        now: in seconds since the epoch.
+        now: the current time, in seconds since the epoch.
         broken: broken gangs that are preempted first, regardless of their priority, the last one first.
         """
         strong = compute_strength(ask.turn.pods)

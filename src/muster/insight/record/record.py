@@ -73,7 +73,8 @@ class Role(Struct, frozen=True, gc=False):
 class JobEnd(Struct, frozen=True):
     """The end of a job.
 
-    reason, message: those of its condition; if a JobSet failed because Jobs failed, of the Job that failed first.
+    reason, message: the reason and the message of the job's condition; if a JobSet failed because Jobs failed, those of
+    the Job that failed first.
     deadline: that Job's time limit in seconds.
     restarts: how many times the JobSet restarted before.
     by_pods: whether failed pods may explain the end.

@@ -39,7 +39,7 @@ class EndedPods(Struct, frozen=True):
     failed_indexes: the indexes in range that have failed permanently or were cancelled; None without a back-off limit
     per index.
     new_succeeded, new_failed: the ended pods that the stored status does not count yet. Ignored failures are included.
-    awaiting: by index, the failed pod that is kept until its replacement has copied its count of failures.
+    awaiting: the failed pod of each index that is kept until its replacement has copied its count of failures.
     """
 
     succeeded: int

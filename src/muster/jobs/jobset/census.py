@@ -77,7 +77,10 @@ class Census(Struct, frozen=True):
 
 
 def job_restarts(record: ReplicatedJobStatus | None, index: int) -> int:
-    """Return how many times the Job with this index was restarted without the other Jobs. record: the role's status."""
+    """Return how many times the Job with this index was restarted without the other Jobs of its role.
+
+    record: the role's status; None if the JobSet has none for it.
+    """
     return record.job_restarts[index] if record is not None and index < len(record.job_restarts) else 0
 
 

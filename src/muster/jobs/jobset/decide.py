@@ -56,7 +56,7 @@ def decide(
     group: which pods of the group that starts together have started.
     start: the settings for how pods wait for each other.
     pods: how often pods restarted in place.
-    refused: by the name of a Job, how many times in a row the server refused to write it.
+    refused: how many times in a row the server refused to write a Job, by its name.
     disturbed: the pods of the JobSet if a Job has failed, otherwise empty.
     """
     if jobset.metadata.deletion_timestamp is not None:

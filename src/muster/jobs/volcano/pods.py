@@ -50,7 +50,10 @@ def hosts_name(job: Job) -> str:
 
 
 def claim_name(job: Job, place: int) -> str:
-    """Return the name of the claim for a volume. place: the volume's position in the list."""
+    """Return the name of the PersistentVolumeClaim for a volume of a Job.
+
+    place: the volume's index in the Job's list of volumes.
+    """
     return job.spec.volumes[place].volume_claim_name or f"{job.metadata.name}-volume-{place}"
 
 

@@ -75,7 +75,10 @@ def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]
 
 
 def judge(job: Job, happened: Iterable[JobEvent], now: datetime) -> RequestedAction:
-    """Return the action for the first of these events that a policy covers and whose timeout is over."""
+    """Return the action for the first of these events that a policy covers and whose timeout is over.
+
+    If there is none, the result only has the time at which the next timeout ends.
+    """
     tasks = {task.name: task.policies for task in job.spec.tasks}
     wake_at: datetime | None = None
     for occurrence in happened:

@@ -22,7 +22,7 @@ class ObservedJob(Struct, frozen=True):
     active: whether pods of the job run or are terminating.
     ready: whether the job's pods are ready (Kueue KEP-349: ready + succeeded >= desired).
     podsets: the job's current podsets.
-    reclaimable: by podset, how many of the job's current pods have ended and need no quota any more.
+    reclaimable: how many of the job's current pods have ended and need no quota any more, by podset.
     queue: the name of the job's LocalQueue; "" if the job has none.
     priority_class: the class that defines the job's priority.
     priority: the value of that class; None if there is no such class.

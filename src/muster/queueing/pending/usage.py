@@ -74,7 +74,7 @@ class RecentUsage(Struct, frozen=True):
     """The account of one LocalQueue's recent usage.
 
     consumed: the decayed usage as of `updated`.
-    penalties: by workload, an amount for usage that no sample has measured yet.
+    penalties: the amounts for usage that no sample has measured yet, by workload.
     """
 
     updated: datetime

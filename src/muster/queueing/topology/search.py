@@ -35,7 +35,7 @@ class SearchParameters(Struct, frozen=True):
     anywhere: whether the level does not matter, so that least free capacity decides.
     slice_size: the number of pods in a slice.
     slice_level: the index of the level at which a slice must be in one domain.
-    inner: by index of a narrower level, the size of the smaller slices that must be in one domain there.
+    inner: the size of the smaller slices that must be in one domain of a narrower level, by its index.
     leader: whether one pod of another podset is placed with them.
     """
 

@@ -109,9 +109,9 @@ def _describe_cordoned(names: Sequence[str]) -> str:
 
 
 def describe_full(disks: Mapping[str, str]) -> str:
-    """Return which nodes have a full disk; "" if none has.
+    """Return a clause that names the nodes with a full disk; "" if there are none.
 
-    disks: by node, which disk is full; "" if that is unknown.
+    disks: the nodes with a full disk, each with the name of the disk; "" if the disk is unknown.
     """
     from muster.insight.text import list_names
 

@@ -46,7 +46,7 @@ _WHOLE_SECOND = 1  # times are stored without fractions
 class StartedPods(Struct, frozen=True):
     """What the controller has observed of a group in the current epoch.
 
-    started: by the UID of each Job, the indexes of its pods that have started (`Member`).
+    started: the indexes of the pods of each Job that have started (`Member`), by the UID of the Job.
     endpoint: the address and secret with which barriers connect to wait for the release; "" if there is none.
     kept: whether the controller knows that the ConfigMap that the pods mount belongs to the JobSet.
     blocked: whether the controller knows that this ConfigMap belongs to another owner.
