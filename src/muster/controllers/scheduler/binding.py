@@ -71,7 +71,10 @@ class Binder:
             await self._annotate(carrier, note_held_members(carrier.meta, held))
 
     async def forget_intent(self, carrier: Carrier) -> None:
-        """Remove the intent from a carrier whose start is complete: it does not cover the pods that now wait."""
+        """Remove the annotation with the binding intent from a carrier whose start is complete.
+
+        The intent does not cover the pods that wait now.
+        """
         with ignoring("NotFound"):
             await self._annotate(carrier, {BINDING_ANNOTATION: None})
 

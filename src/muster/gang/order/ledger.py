@@ -147,7 +147,7 @@ class GangLedger:
 
 
 def _grow_columns(array: A, size: int) -> A:
-    """Return the array, padded to `size` columns if it has fewer."""
+    """Return the array, padded to at least `size` columns if it has fewer."""
     if size <= array.shape[1]:
         return array
     return np.pad(array, ((0, 0), (0, max(size, 2 * array.shape[1]) - array.shape[1])))

@@ -1,4 +1,4 @@
-"""Provide the templates of jobs; for a job whose pods a trace defines, make a template. Pure."""
+"""Provide the template of each job: of its source of work, or made for the pods that a trace defines. Pure."""
 
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
