@@ -232,10 +232,10 @@ def _list_files(path: Path) -> list[Path]:
 
 
 def read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
-    """Return the manifests of files, and the text of each file.
+    """Return the manifests of files, and the text of each.
 
     Raises:
-        ScenarioError: a file cannot be read, or contains no manifests.
+        ScenarioError: a file cannot be read, or holds no manifests.
     """
     return _parse_files((str(file), _read_bytes(file)) for file in files)
 
