@@ -41,6 +41,7 @@ class Job:
         """Wait until the job has ended; return its exit code.
 
         timeout: the maximum wait in seconds; None to wait without a limit.
+
         Raises `TimeoutError` after the timeout; the job continues.
         """
         return self._awaited(core.wait_for_ending(self._reference), timeout).code
@@ -49,6 +50,7 @@ class Job:
         """Wait until all workers are done; return the function's result.
 
         timeout: the maximum wait in seconds; None to wait without a limit.
+
         For several workers, the result is the list of their results, by rank. For a command, it is None. Raises the
         error of the first worker that failed, `JobFailedError` if it ended without an error of the function, and
         `TimeoutError`. Results are unpickled, which is safe because only this user can write to their directory.
