@@ -1,4 +1,4 @@
-"""Muster: a batch system for work that only makes sense all together.
+"""Muster: a batch system for gangs of workers, which start together or not at all.
 
     job = muster.run(train, args=(config,), workers=4)
     job.result()

@@ -1,4 +1,4 @@
-"""`python -m muster`: the same command without its script."""
+"""Run the `muster` command as `python -m muster`."""
 
 from muster.cli.entry import main
 

@@ -1,11 +1,11 @@
-"""The Python interface for programs with an event loop: what blocks in `muster` is awaited here.
+"""The SDK for programs with an event loop: coroutines in place of the blocking functions of `muster`.
 
     job = await muster.aio.run(train, workers=4)
     async for state in muster.aio.watch(job):
         ...
     value = await muster.aio.result(job)
 
-Muster works in a thread of its own. So any event loop works, and a busy loop delays no job.
+Muster runs in a separate thread, so that any event loop works, and a busy loop delays no job.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ __all__ = ["cancel", "done", "follow", "job", "logs", "result", "run", "scale", 
 async def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
-    """Submit a job as `muster.run` does. If the call is cancelled, no job stays."""
+    """Submit a job, as `muster.run` does. If this call is cancelled, the job is removed."""
     checked_options, work, thread = normalize_options(options), work_of(what, args, kwargs), get_background()
     submission = Submission(thread.connections, work, checked_options)
     try:
@@ -46,17 +46,17 @@ async def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
 
 
 async def wait(job: Job) -> int:
-    """Wait until the job has ended; return its exit code. Use `asyncio.timeout` to limit the time."""
+    """Wait until the job has ended; return its exit code. Use `asyncio.timeout` to limit the wait."""
     return (await _run_there(core.wait_for_ending(job.reference))).code
 
 
 async def result(job: Job) -> Any:
-    """Wait for the job, and return its result, as `Job.result` does."""
+    """Wait until the job has ended; return its result, as `Job.result` does."""
     return results.collect_result(await _run_there(core.wait_for_end(job.reference)))
 
 
 async def state(job: Job) -> str:
-    """Return the state of the job in a word, as `Job.state`."""
+    """Return the state of the job as a word, as `Job.state` does."""
     return await _run_there(core.read_state(job.reference))
 
 
@@ -66,7 +66,7 @@ async def done(job: Job) -> bool:
 
 
 async def logs(job: Job, rank: int | None = None) -> str:
-    """Return what the job has printed so far, as `Job.logs` does."""
+    """Return the output of the job so far, as `Job.logs` does."""
     return "".join(f"{line}\n" for line in await _run_there(core.read_logs(job.reference, rank)))
 
 
@@ -81,14 +81,14 @@ async def cancel(job: Job) -> None:
 
 
 async def scale(job: Job, workers: int) -> None:
-    """Change the number of workers of an elastic job, as `Job.scale` does."""
+    """Change the number of workers of a job, as `Job.scale` does."""
     await _run_there(core.scale(job.reference, workers))
 
 
 async def watch(job: Job) -> AsyncIterator[JobState]:
-    """Yield each new state of the job until it ends.
+    """Yield each new state of the job until the job ends.
 
-    `word` names the state, `ready` of `wanted` workers are ready, and `reason` explains the state.
+    In a state, `word` is its name, `ready` of `wanted` workers are ready, and `reason` explains it.
     """
     feed = Feed[JobState]()
     async for one in _iterate_feed(feed, core.watch(job.reference, feed.mention)):
@@ -96,7 +96,7 @@ async def watch(job: Job) -> AsyncIterator[JobState]:
 
 
 async def follow(job: Job, rank: int | None = None) -> AsyncIterator[str]:
-    """Yield the lines of the job as they are printed, until it ends."""
+    """Yield the lines of the job as they are printed, until the job ends."""
     feed = Feed[str]()
     async for line in _iterate_feed(feed, core.follow(job.reference, rank, feed.tell)):
         yield line
@@ -107,7 +107,7 @@ async def _run_there(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _iterate_feed(feed: Feed[T], work: Coroutine[Any, Any, Any]) -> AsyncIterator[T]:
-    """Yield the items that the work puts into the feed in muster's thread, until the work ends."""
+    """Yield the items that `work` adds to the feed in Muster's thread, until `work` ends."""
     working = get_background().start(feed.fill_from(work))
     try:
         while (several := await _run_there(feed.take())) is not None:

@@ -1,8 +1,10 @@
-"""A backend for joblib, and so for scikit-learn: importing this registers it under the name `muster`.
+"""A backend for joblib, which scikit-learn uses, too.
 
-import muster.joblib
-with joblib.parallel_config("muster", n_jobs=4):
-joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
+    import muster.joblib
+    with joblib.parallel_config("muster", n_jobs=4):
+        joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
+
+Importing this module registers the backend under the name `muster`.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +27,7 @@ __all__ = ["Backend"]
 class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
     """A backend of joblib that runs batches of calls on an executor.
 
-    Its options are those of `muster.Executor`, with n_jobs in place of array.
+    Its options are those of `muster.Executor`, with n_jobs instead of array.
     """
 
     supports_retrieve_callback = True
@@ -39,10 +41,10 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
         self._executor: Executor | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return how many calls run at a time.
+        """Return the number of concurrent calls.
 
-        As in joblib, -1 means all CPUs, -2 all but one, and so on: here, as many workers as the nodes have CPUs for.
-        Raises `Error` for 0, and where the user may not see the nodes.
+        As in joblib, -1 means all CPUs, -2 all CPUs but one, and so on. All CPUs means as many workers as fit on the
+        CPUs of all nodes. Raises `Error` for 0, or if the user may not list nodes.
         """
         if n_jobs == 0:
             raise Error("n_jobs=0: name a number of workers, or -1 for as many as the nodes have CPUs for")
@@ -53,7 +55,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
         return max(1, count_workers(cpus, options.get("cpus", 1)) + 1 + n_jobs)
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
-        """Start the workers; return how many calls run at a time."""
+        """Start the workers; return the number of concurrent calls."""
         self.parallel = parallel
         workers = self.effective_n_jobs(n_jobs)
         self._executor = Executor(array=workers, **self._options)
@@ -78,7 +80,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
             self._executor = None
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Cancel waiting calls, and end those that run."""
+        """Cancel waiting calls, and terminate running calls."""
         if self._executor is not None:
             self._executor.terminate_workers()
             self._executor = None
@@ -87,9 +89,10 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
 
 
 def count_workers(cpus: Iterable[int], each: float | str) -> int:
-    """Return how many workers fit on all nodes.
+    """Return how many workers fit on all nodes together.
 
-    cpus: the CPUs of each node, in thousandths. each: the option `cpus`: the CPUs of one worker.
+    cpus: the CPUs of each node, in millicores.
+    each: the CPUs of one worker, as in the option `cpus`.
     """
     request = max(1, parse_thousandths(worker_cpus(str(each)).request))
     return sum(node // request for node in cpus)

@@ -1,1 +1,1 @@
-"""The actions of users on jobs and queues. The command line and the Python interface share them."""
+"""The operations on jobs and queues that the command line and the Python SDK share."""

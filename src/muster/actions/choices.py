@@ -1,6 +1,6 @@
-"""Check names that users type against the objects of a cluster.
+"""Check the names that a user gives against the objects in the cluster.
 
-The error for an unknown name suggests the most similar known names.
+The error for an unknown name suggests the most similar existing names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,10 @@ _ADMINISTRATORS = "system:masters"
 
 
 async def check_secrets(client: Client, namespace: str, variables: "Iterable[SecretVariables]") -> None:
-    """Raise `UserError` if a Secret or its key is missing. A Secret that the user may not read counts as existing."""
+    """Raise `UserError` if a Secret or a requested key of it is missing.
+
+    A Secret that the user may not read is assumed to exist.
+    """
     for one in variables:
         try:
             secret = await client.find(SECRET, one.name, namespace)
@@ -49,7 +52,10 @@ async def check_secrets(client: Client, namespace: str, variables: "Iterable[Sec
 
 
 async def check_queue(client: Client, namespace: str, name: str) -> None:
-    """Raise `UserError` if the namespace has no such LocalQueue; `ApiError` if the user may not read LocalQueues."""
+    """Raise `UserError` if the namespace has no LocalQueue with this name.
+
+    Raises `ApiError` if the user may not read LocalQueues.
+    """
     if await client.find(LOCAL_QUEUE, name, namespace):
         return
     try:
@@ -62,9 +68,9 @@ async def check_queue(client: Client, namespace: str, name: str) -> None:
 
 
 async def check_own_queue(client: Client, namespace: str, name: str) -> None:
-    """Raise `UserError` if the caller's jobs cannot start from this queue: it is missing, or that of another team.
+    """Raise `UserError` if the LocalQueue is missing or belongs to a team that the caller is not a member of.
 
-    Raises `ApiError` as `check_queue` does.
+    Raises `ApiError` if the caller may not read LocalQueues.
     """
     local = await client.find(LOCAL_QUEUE, name, namespace)
     target = local.spec.cluster_queue if local is not None else name
@@ -80,20 +86,20 @@ async def check_own_queue(client: Client, namespace: str, name: str) -> None:
 
 
 def _name_submitter(caller: UserInfo) -> str:
-    """Return the short name by which the server knows the submitter of the caller's jobs.
+    """Return the short user name that the server records as the submitter of the caller's jobs.
 
-    An administrator's name is taken from the job: `submitting.sign_manifest` writes the name of the machine's account
-    there.
+    For an administrator, the server records the name of the machine's account, which `submitting.sign_manifest` writes
+    into the job.
     """
     account = find_account_name() if _ADMINISTRATORS in caller.groups else ""
     return account or short_user(caller.username)
 
 
 async def describe_missing_queue(client: Client, name: str, namespace: str) -> str:
-    """Return the sentence that there is no LocalQueue with this name, with the most similar visible name.
+    """Return a sentence that no LocalQueue has this name, with the most similar visible name.
 
-    Return "" if there is such a queue, or if the user may not list LocalQueues.
-    namespace: "" means all namespaces.
+    Returns "" if the LocalQueue exists, or if the user may not list LocalQueues.
+    namespace: the namespace to search; "" for all namespaces.
     """
     queues = await list_or_none(client, LOCAL_QUEUE, namespace)
     names = {queue.metadata.name for queue in queues or ()}
@@ -105,11 +111,12 @@ async def describe_missing_queue(client: Client, name: str, namespace: str) -> s
 
 
 async def queue_to_name(client: Client, namespace: str, queue: str, *, embedded: bool) -> str:
-    """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible; else "".
+    """Return the value of the job's queue label: `queue` if set, else LocalQueue `default` if visible, else "".
 
-    An embedded cluster itself puts jobs without a queue into `default`, so that "" is returned. In any other cluster
-    the webhook that does so may be missing, and a job without a queue would run outside all quota. Raises `ApiError`
-    and `UserError` as `check_own_queue` does.
+    In an embedded cluster the result is "" without a requested queue, because the server itself puts such jobs into
+    `default`. In another cluster the webhook that does so may be missing, and a job without a queue would bypass all
+    quota.
+    Raises `ApiError` and `UserError` as `check_own_queue` does.
     """
     if queue:
         await check_own_queue(client, namespace, queue)
@@ -119,10 +126,10 @@ async def queue_to_name(client: Client, namespace: str, queue: str, *, embedded:
 
 
 async def priority_classes(client: Client, name: str) -> dict[str, str]:
-    """Return the name as `queue_priority` if it is a WorkloadPriorityClass, else as `priority`.
+    """Return the priority class under the key `queue_priority` if it is a WorkloadPriorityClass, else under `priority`.
 
-    The other of the two is "", as both are for an empty name. Raises `UserError` if there is neither a
-    WorkloadPriorityClass nor a PriorityClass with this name, and `ApiError`.
+    The value of the other key is "". Both values are "" for an empty name. Raises `UserError` if neither a
+    WorkloadPriorityClass nor a PriorityClass has this name, and `ApiError`.
     """
     if not name:
         return {"priority": "", "queue_priority": ""}
@@ -134,20 +141,20 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
     names = [
         priority_class.metadata.name for kind in kinds for priority_class in await list_or_none(client, kind) or ()
     ]
-    # Kubernetes reserves its own classes for system pods.
+    # Kubernetes reserves these classes for system pods.
     names = sorted({one for one in names if not one.startswith("system-")})
     existing = f"there is: {', '.join(names)}" if names else "there is none: leave out --priority (in a script, --qos)"
     raise UserError(f"no WorkloadPriorityClass and no PriorityClass {name}; {existing}")
 
 
 async def gpu_resource(client: Client) -> str:
-    """Return the resource that counts GPUs in this cluster: NVIDIA's, unless the visible nodes offer only others."""
+    """Return the name of the cluster's GPU resource: NVIDIA's, unless the visible nodes offer only other GPUs."""
     offered = sorted({name for node in await _list_nodes(client) for name in node.status.capacity if is_gpu(name)})
     return NVIDIA_GPU if NVIDIA_GPU in offered or not offered else offered[0]
 
 
 async def has_gpus(client: Client) -> bool:
-    """Return whether a visible node offers GPUs."""
+    """Return whether any node that the user may see offers GPUs."""
     nodes = await _list_nodes(client)
     return any(
         is_gpu(name) and parse_amount(name, count) for one in nodes for name, count in one.status.capacity.items()
@@ -155,15 +162,15 @@ async def has_gpus(client: Client) -> bool:
 
 
 async def node_cpus(client: Client) -> list[int]:
-    """Return the CPUs of each visible node that accepts pods, in thousandths; empty if the user may not see nodes."""
+    """Return the allocatable CPUs of each schedulable node, in millicores; empty if the user may not list nodes."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
     return [parse_thousandths(node.status.allocatable.get("cpu", 0)) for node in nodes]
 
 
 async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
-    """Return whether a LocalQueue has quota but none for CPUs, as far as the user may see.
+    """Return whether a LocalQueue's ClusterQueue has quota, but none for CPUs. False if the user may not read them.
 
-    A job that requests CPUs never gets quota there.
+    A job that requests CPUs is never admitted there.
     """
     local = await get_or_none(client, LOCAL_QUEUE, name, namespace)
     if local is None or (queue := await get_or_none(client, CLUSTER_QUEUE, local.spec.cluster_queue)) is None:
@@ -173,7 +180,7 @@ async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
 
 
 async def _list_nodes(client: Client) -> Sequence[Node]:
-    """Return the first page of the cluster's nodes; none if the server refuses the list."""
+    """Return the first page of the cluster's nodes; empty if the server refuses the request."""
     try:
         return (await client.page(NODE, limit=_MOST_NODES)).items
     except ApiError:

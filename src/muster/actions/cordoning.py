@@ -1,13 +1,13 @@
-"""Keep new pods away from a node, and let them come again, as `kubectl cordon` and `uncordon` do."""
+"""Cordon and uncordon a node, as `kubectl cordon` and `kubectl uncordon` do."""
 
 from muster.api.core import NODE, Node
 from muster.runtime.client import Client
 
 
 async def set_cordon(client: Client, node: Node, *, cordoned: bool) -> str:
-    """Cordon or uncordon a node as it was read, unless it is already so; return the outcome as a sentence.
+    """Cordon or uncordon a node unless it is in that state already; return the outcome as a sentence.
 
-    Raises `ApiError` (409 for another node of this name).
+    Raises `ApiError`, with code 409 if the node was replaced by another one of the same name since it was read.
     """
     name = node.metadata.name
     if node.spec.unschedulable == cordoned:

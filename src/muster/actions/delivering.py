@@ -1,4 +1,4 @@
-"""Deliver the notice of a job's event: as JSON to a URL, or by mail. This runs in a pod of the job's user."""
+"""Deliver the notification of a job's event as JSON to a URL, or by mail. This code runs in a pod of the job's user."""
 
 import asyncio
 import os
@@ -18,20 +18,20 @@ from muster.actions.errors import UserError
 from muster.api.ours.notify import NoticeSettings, NotifyError, TargetKind, address_of, check_target, find_kind
 from muster.runtime.realclock import Clock
 
-# Directories of sendmail that are often not on a user's PATH.
+# Directories with sendmail that are often missing from a user's PATH.
 SENDMAIL_PATH: Final = "/usr/sbin:/usr/lib:/usr/local/sbin"
 
 _ATTEMPTS = 3
 _PAUSE_SECONDS = 5
 _TIMEOUT_SECONDS = 10
-_PERMANENT = range(400, 500)  # statuses of a receiver that would refuse a retry, too
+_PERMANENT = range(400, 500)  # status codes of a receiver after which a retry would fail, too
 _BUSY = 429
 
 
 class Notice(Struct, frozen=True):
-    """A notice about an event of a job, as the body of the request to a URL.
+    """A notification of a job's event, encoded as the body of the request to a URL.
 
-    text, content: the same sentence, under the names by which chat services read it.
+    text, content: the same sentence, under the two names that chat services read.
     """
 
     job: str
@@ -44,7 +44,7 @@ class Notice(Struct, frozen=True):
 
 
 async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> None:
-    """Deliver the notice in the pod's environment to a URL or a mail address. Raises `UserError`."""
+    """Deliver the notification that the pod's environment describes to a URL or a mail address. Raises `UserError`."""
     notice = read_notice(environment)
     try:
         kind = find_kind(check_target(target))
@@ -59,7 +59,7 @@ async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> 
 
 
 def read_notice(environment: Mapping[str, str]) -> Notice:
-    """Return the notice that variables of the pod's environment describe; missing variables are ""."""
+    """Return the notification that the pod's environment variables describe; a missing variable counts as ""."""
     names = ("MUSTER_JOB", "MUSTER_NAMESPACE", "MUSTER_EVENT", "MUSTER_JOB_STATE", "MUSTER_JOB_REASON")
     job, namespace, event, state, reason = (environment.get(name, "") for name in names)
     sentence = f"{job}: {state.lower()}" + (f": {reason}" if reason else "")
@@ -67,9 +67,9 @@ def read_notice(environment: Mapping[str, str]) -> Notice:
 
 
 async def post(url: str, notice: Notice, clock: Clock) -> None:
-    """Send the notice to a URL, with retries if the receiver does not answer.
+    """POST the notification to a URL; retry if the receiver does not respond.
 
-    Raises `UserError`, whose message omits the URL, because it may be a secret.
+    Raises `UserError`. Its message omits the URL, which may be a secret.
     """
     request = urllib.request.Request(  # noqa: S310 - the scheme was checked
         url, msgspec.json.encode(notice), {"Content-Type": "application/json", "User-Agent": "muster"}, method="POST"
@@ -79,7 +79,7 @@ async def post(url: str, notice: Notice, clock: Clock) -> None:
             await asyncio.to_thread(_send, request)
         except urllib.error.HTTPError as error:
             failure, is_permanent = f"HTTP status {error.code}", error.code in _PERMANENT and error.code != _BUSY
-        except (OSError, ValueError) as error:  # ValueError: the answer is not HTTP, or a redirection to another host
+        except (OSError, ValueError) as error:  # ValueError: the response is not HTTP, or redirects to another host
             failure, is_permanent = str(getattr(error, "reason", error)), False
         else:
             return
@@ -94,14 +94,17 @@ def _send(request: urllib.request.Request) -> None:
 
 
 def find_sendmail(path: str) -> str:
-    """Return the path of sendmail; "" if this machine has none. path: the user's PATH."""
+    """Return the path of the sendmail program; "" if this machine has none.
+
+    path: the user's PATH.
+    """
     return shutil.which("sendmail", path=f"{path}:{SENDMAIL_PATH}") or ""
 
 
 def explain_unsent(settings: NoticeSettings, path: str, *, embedded: bool) -> str:
-    """Return why the notices of a job would not be sent; "" if they will be.
+    """Return the reason why notifications of a job would not be sent; "" if they will be sent.
 
-    embedded: whether the cluster is that of `muster up`.
+    embedded: whether the cluster is the one of `muster up`.
     path: the user's PATH.
     """
     if not embedded:
@@ -112,7 +115,7 @@ def explain_unsent(settings: NoticeSettings, path: str, *, embedded: bool) -> st
 
 
 def mail(target: str, notice: Notice, sendmail: str) -> None:
-    """Send the notice to a mail address by sendmail. Raises `UserError` if sendmail fails."""
+    """Send the notification to a mail address with sendmail. Raises `UserError` if sendmail fails."""
     message = EmailMessage(policy=SMTP)
     message["To"] = address_of(target)
     message["Subject"] = f"[muster] {notice.job}: {notice.state.lower()}"

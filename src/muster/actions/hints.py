@@ -1,4 +1,4 @@
-"""Record in the user's home which hints were shown, so that each hint is shown once."""
+"""Record in the user's home which hints were shown, so that each hint is shown only once."""
 
 from contextlib import suppress
 
@@ -9,14 +9,14 @@ NO_GPUS = "no-gpus"
 
 
 def is_known(home: Home, hint: str) -> bool:
-    """Return whether the user has been shown a hint before."""
+    """Return whether the hint has been shown to the user before."""
     return (home.path / f"hint-{hint}").exists()
 
 
 def remember(home: Home, hint: str) -> None:
-    """Record that a hint was shown. If the home cannot be written, the hint is shown again."""
+    """Record that a hint was shown. If the home is not writable, the hint is shown again next time."""
     with suppress(UserError):
-        home.make()  # a user of somebody else's server has none yet
+        home.make()  # a user of another user's server has no home directory yet
     try:
         (home.path / f"hint-{hint}").touch(mode=0o600)
     except OSError:

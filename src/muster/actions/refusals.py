@@ -1,6 +1,6 @@
-"""Rewrite refusals of a server for users: name what is missing, and what the user can do.
+"""Rewrite a server's refusals for users: name what is missing, and what the user can do.
 
-A valid credential, a right, a kind, or the answer of a webhook may be missing.
+The missing thing may be a valid credential, a right, a kind, or the response of a webhook.
 """
 
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from muster.runtime.client import error_of
 from muster.runtime.transport import Conversation, Request, Response, Transport, Tunnels
 
 _REFUSED = (401, 403, 404, 500)
-# The message of a 401 without details.
+# The message of a 401 response without details.
 _BARE = "Unauthorized"
 
 
@@ -30,10 +30,10 @@ class _Both(Transport, Tunnels, Protocol):
 
 
 class PlainRefusals:
-    """A transport that replaces unclear refusals of a server by errors that name the missing right or kind.
+    """A transport that turns unclear refusals of a server into errors that name the missing right or kind.
 
-    A server refuses a user without rights to a kind in the same way whether or not it serves the kind. The transport
-    therefore asks the server which kinds it serves. A refusal of a kind that is not served becomes a 404.
+    To a user without rights to a kind, a server sends the same refusal whether or not it serves the kind. The transport
+    therefore requests the list of served kinds. A refusal for a kind that is not served becomes a 404.
     """
 
     def __init__(self, transport: _Both) -> None:
@@ -41,7 +41,7 @@ class PlainRefusals:
         self._served: dict[str, frozenset[str] | None] = {}
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport. A refusal gets a message that names the missing right or kind."""
+        """Forward a request. If the server refuses it, the response names the missing right or kind."""
         response = await self._transport.request(request)
         if response.status not in _REFUSED:
             return response
@@ -55,13 +55,13 @@ class PlainRefusals:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream of the inner transport. A refusal gets a message that names the missing right or kind."""
+        """Open a stream. If the server refuses it, the error names the missing right or kind."""
         async with self._explaining(request), self._transport.stream(request) as chunks:
             yield chunks
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Open a conversation of the inner transport. A refusal gets a message that names the missing right or kind."""
+        """Open a conversation. If the server refuses it, the error names the missing right or kind."""
         async with self._explaining(request), self._transport.converse(request, protocol) as conversation:
             yield conversation
 
@@ -90,7 +90,7 @@ class PlainRefusals:
         return ApiError(replace(error.status, message=right)) if right else error
 
     async def _describe_missing_kind(self, path: str) -> str:
-        """Return the sentence that the server does not serve this kind; "" if it does, or if that cannot be read."""
+        """Return a sentence that the server does not serve this kind; "" if it does, or if that is unknown."""
         match path.split("/"):
             case ["", "apis", group, version, "namespaces", _, plural, *_] | ["", "apis", group, version, plural, *_]:
                 served = await self._list_served(group, version)
@@ -100,7 +100,7 @@ class PlainRefusals:
         return ""
 
     async def _list_served(self, group: str, version: str) -> frozenset[str] | None:
-        """Return the plural names of the kinds of a group version; None if they cannot be read."""
+        """Return the plural names of the kinds in an API group version; None if they cannot be read."""
         path = f"/apis/{group}/{version}"
         if path not in self._served:
             answer = await self._transport.request(Request("GET", path))
@@ -123,6 +123,6 @@ def _read_plurals(answer: Response) -> frozenset[str] | None:
         return None
     try:
         resources = msgspec.json.decode(answer.body, type=_Resources).resources
-    except msgspec.MsgspecError:  # the answer is from a proxy in front of the server
+    except msgspec.MsgspecError:  # the response is from a proxy in front of the server
         return None
     return frozenset(one.name.partition("/")[0] for one in resources)

@@ -1,4 +1,4 @@
-"""Ask the server whether the user has a right, before an action that must not stop half way."""
+"""Ask the server whether the user has a right, before an action that must not fail half way."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _NAMELESS = ("create", "list")  # the verbs of requests that name no object
 
 
 class Right(Struct, frozen=True):
-    """The right to a verb on objects of a kind, or on a subresource of them."""
+    """The right to use a verb on objects of a kind, or on one of their subresources."""
 
     verb: str
     kind: Kind[Any]
@@ -25,19 +25,20 @@ class Right(Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """The resource that the right is about, with its subresource and group: `jobs.batch`, `jobs/status.batch`."""
+        """The resource with its subresource and API group, such as `jobs.batch` or `jobs/status.batch`."""
         return ".".join(filter(None, (self.part, self.kind.group)))
 
     @property
     def part(self) -> str:
-        """The plural of the kind, with the subresource: `jobs`, `jobs/status`."""
+        """The plural of the kind with its subresource, such as `jobs` or `jobs/status`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 
 async def has_right(client: Client, right: Right, name: str, namespace: str) -> bool:
-    """Return whether the user has a right to an object, as the server decides now. Raises `ApiError`.
+    """Return whether the server currently grants the user a right to an object. Raises `ApiError`.
 
-    name: of the object, for verbs that name one. namespace: "" for kinds of the whole cluster.
+    name: the name of the object; ignored for verbs that name no object.
+    namespace: the namespace of the object; "" for a cluster-scoped kind.
     """
     attributes = ResourceAttributes(
         namespace=namespace,

@@ -7,13 +7,13 @@ from contextlib import AbstractAsyncContextManager
 from muster.insight.text import escape_controls
 from muster.runtime.transport import Request, Response, Transport
 
-# The form in which an API server writes warnings (RFC 7234, code 299).
+# The format of an API server's warnings (RFC 7234, code 299).
 _WARNING = r'299 \S+ "((?:[^"\\]|\\.)*)"'
 _ESCAPED = r"\\(.)"
 
 
 class Warnings:
-    """A transport that shows the user each warning of the server about a write, once."""
+    """A transport that shows each different warning about a write to the user once."""
 
     def __init__(self, transport: Transport, say: Callable[[str], None]) -> None:
         self._transport = transport
@@ -21,7 +21,7 @@ class Warnings:
         self._said: set[str] = set()
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport; show the user each new warning in the response to a write."""
+        """Forward a request; show the user each new warning in the response to a write."""
         response = await self._transport.request(request)
         if request.method != "GET":  # warnings about reads concern the programmer, not the user
             for text in parse_warnings(response.headers.get("warning", "")):
@@ -29,7 +29,7 @@ class Warnings:
         return response
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport. Its warnings are not shown."""
+        """Open a stream. Its warnings are not shown."""
         return self._transport.stream(request)
 
     async def close(self) -> None:
@@ -43,5 +43,5 @@ class Warnings:
 
 
 def parse_warnings(header: str) -> Iterator[str]:
-    """Yield the sentences in a Warning header."""
+    """Yield the texts in a Warning header."""
     return (re.sub(_ESCAPED, r"\1", quoted) for quoted in re.findall(_WARNING, header))

@@ -15,17 +15,18 @@ from muster.runtime.realclock import Clock
 from muster.runtime.tasks import run_together
 from muster.runtime.transport import TransportError
 
-# The pause between two refreshes: at least this many seconds, and this many times the duration of a refresh. So users
-# who watch a big cluster do not keep it busy.
+# The pause between two refreshes is at least this number of seconds, and this multiple of the duration of a refresh, so
+# that users who watch a big cluster do not overload it.
 LEAST_SECONDS, REST = 0.5, 4.0
-# The maximum pause without a change: ages grow, and some of the shown data cannot be watched.
+# The maximum number of seconds between two refreshes: ages grow, and some of the shown data cannot be watched.
 MOST_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Watch:
-    """A watch on kinds of objects in a namespace that calls a function after each change; "" means all namespaces.
+    """A watch on kinds of objects in a namespace that calls a function after each change.
 
+    namespace: the namespace to watch; "" for all namespaces.
     A user who may list but not watch these kinds sees changes a little later.
     """
 
@@ -37,13 +38,13 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """Make `run` call its `look` again at once, as after a change."""
+        """Make `run` call its `look` again immediately, as after a change."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
         """Call `look` now, and again after each change of an object of these kinds, until cancelled.
 
-        Without a change, `look` is called every few seconds. Raises what `look` raises.
+        Without a change, `look` is called periodically. Raises the errors of `look`.
         """
         await run_together(self._keep_looking(look), *(self._make_informer(kind).run() for kind in self.kinds))
 
@@ -62,7 +63,7 @@ class Watch:
         return informer
 
     def _on_trouble(self, trouble: ApiError | TransportError | None) -> None:
-        """Make `run` call its `look` again after a transport error, to find out whether the server answers."""
+        """Make `run` call its `look` again after a transport error, to check whether the server responds."""
         if isinstance(trouble, TransportError):
             self._changed.set()
 
@@ -84,8 +85,9 @@ def survive_outages(
 ) -> Callable[[], Awaitable[None]]:
     """Return a version of `look` for `Watch.run` that does not fail while the server is unreachable.
 
-    A failure to reach the server still raises an error if `look` has never succeeded. So do errors that the server
-    sends. describe: returns the remark about an unreachable server. tell: gets each different remark once.
+    describe: returns the remark about an unreachable server.
+    tell: called once with each different remark.
+    Before the first success of `look`, transport errors are raised. Errors that the server returns are always raised.
     """
     has_succeeded, remarks = False, set[str]()
 

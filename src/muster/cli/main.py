@@ -17,8 +17,8 @@ from muster.cli.terminal import streams
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# The commands in the order of the help page: the room of `muster.cli.commands` with the command's module, and the line
-# of the help page.
+# The commands in the order of the help page: the package in `muster.cli.commands` with the command's module, and the
+# line in the help page.
 COMMANDS = {
     "up": ("server", "Start the embedded cluster."),
     "down": ("server", "Stop the embedded cluster, and everything that runs in it."),
@@ -60,16 +60,16 @@ COMMANDS = {
     "completion": ("programs", "Print a script that makes a shell complete commands and names."),
 }
 
-# The rooms of the commands that Muster itself calls, which no help page lists.
+# The packages of the commands that Muster itself calls, which no help page lists.
 _INTERNAL = dict.fromkeys(("batch-job", "mpi-agent", "notify"), "programs")
 
 PROGRAM = "muster"
-# The variable by which a shell asks for completions.
+# The variable with which a shell requests completions.
 COMPLETE_VARIABLE = "_MUSTER_COMPLETE"
 
 
 class _Commands(SuggestingGroup):
-    """The group of all commands. Each command is a module in a room of `muster.cli.commands`, imported when used."""
+    """The group of all commands. Each command is a module in a package of `muster.cli.commands`, imported when used."""
 
     elsewhere = ELSEWHERE
 
@@ -86,7 +86,7 @@ class _Commands(SuggestingGroup):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
         """Return the names of the commands that begin with `incomplete`, each with a line of help.
 
-        The completions of click follow. No module is imported to get a line of help.
+        The completions of click follow. The lines of help need no import of the command's module.
         """
         from click.shell_completion import CompletionItem
 
@@ -111,7 +111,7 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit with its code.
 
-    An expected failure prints one line on stderr; its code is not 0.
+    An expected failure prints one line on stderr, and its code is not 0.
     """
     streams.replace_streams()
     try:
@@ -148,7 +148,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         click.echo(f"Error: {text}", err=True)
         code = 1
-    except OSError as error:  # a named file cannot be used, or the machine lacks a resource
+    except OSError as error:  # a file that the user named cannot be used, or the machine lacks a resource
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"Error: {where}{error.strerror or error}", err=True)
         code = 1

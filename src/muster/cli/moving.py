@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def options_in(text: str, source: str, image: str, replicas: int | None, namespace: str) -> "Options":
     """Return the installation options that a Configuration describes. Raises `click.BadParameter`.
 
-    source: the file that the text comes from, for errors. namespace: the namespace of the engine, if the text names
-    none.
+    source: the file that contains the text, for errors.
+    namespace: the namespace of the engine, if the text names none.
     """
     from muster.api.config import ConfigurationError, load
     from muster.cli.commands.kubernetes.manifests import checked_options
@@ -40,10 +40,10 @@ async def require_no_embedded(client: Any) -> None:
 
 
 async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]", *, dry_run: bool, end: str) -> None:
-    """Carry out the remaining steps of a move, or only list them and rehearse those that can be.
+    """Carry out the remaining steps of a move, or only list them and rehearse the steps that can be rehearsed.
 
-    end: the sentence to print after the move. Raises `click.ClickException` if the move would disturb jobs or cannot
-    continue.
+    Raises `click.ClickException` if the move would disturb jobs or cannot continue.
+    end: the sentence to print after the move.
     """
     from muster.actions.moving.steps import RefusedError
 

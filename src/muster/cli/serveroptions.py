@@ -1,6 +1,6 @@
-"""The options of `muster up` on the command line: those that the user gives, and those that the home stores.
+"""The options of `muster up` on the command line: the options that the user gives, and those that the home stores.
 
-`up`, `restart` and `service install` share them. A wrong value is a usage error, whether given or stored.
+`up`, `restart` and `service install` share them. An invalid value is a usage error, whether given or stored.
 """
 
 import os
@@ -75,7 +75,10 @@ _DECORATORS = (
 
 
 class RequestedOptions(Struct, frozen=True):
-    """The server options that the user gave. forget: whether to ignore the options stored in the home."""
+    """The server options that the user gave.
+
+    forget: whether to ignore the options stored in the home.
+    """
 
     given: Mapping[str, Any]
     forget: bool
@@ -94,7 +97,7 @@ class RequestedOptions(Struct, frozen=True):
 class ResolvedOptions(Struct, frozen=True):
     """The options with which a server starts, and the files that they name.
 
-    remembered: the options that come from the home, as words of a command line; "" if there are none.
+    remembered: the options that come from the home, in the form of a command line; "" if there are none.
     configuration, audit_policy: the checked content of the files; None without a file.
     """
 
@@ -116,7 +119,7 @@ def server_options(command: Command) -> Command:
 def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
     """Return the requested options, completed by those stored in the home, after checking them.
 
-    Raises `UserError`, and `click.UsageError`, which says which options come from the last start.
+    Raises `UserError`. Also raises `click.UsageError`, which says which options come from the last start.
     """
     former = None if requested.forget else read_options(home)
     options = merge_options(former or ServerOptions(), requested.given)
@@ -135,7 +138,7 @@ def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
 def require_same_options(home: Home, user_options: ServerOptions) -> None:
     """Raise `UserError` if the running server has other options than these.
 
-    Do nothing if its options are not known.
+    Do nothing if its options are unknown.
     """
     running = read_options(home)
     if running is None:  # a release that remembers no options has started it

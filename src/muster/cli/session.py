@@ -1,4 +1,4 @@
-"""Run the asynchronous body of a command on the cluster that the user means. Expected failures become one line."""
+"""Run the asynchronous body of a command on the user's cluster. Expected failures become one line."""
 
 import signal
 import sys
@@ -19,7 +19,7 @@ from muster.cli.terminal import streams
 T = TypeVar("T")
 Command = Callable[..., Any]
 
-# The option by which users name a home, for `Home.find`.
+# The option with which users name a home, for `Home.find`.
 data_option = click.option(
     "--data",
     metavar="DIR",
@@ -52,10 +52,10 @@ def target_options(command: Command) -> Command:
 async def connect(target: Target, *, submits: bool = False) -> AsyncIterator[Session]:
     """Open a session with the cluster that the target names.
 
-    If KUBECONFIG overrides an explicit MUSTER_HOME, print which cluster it is: on a terminal at once, elsewhere only if
-    the command fails. Raises the errors that `run` prints in one line.
+    If KUBECONFIG overrides an explicit MUSTER_HOME, print which cluster the command uses: on a terminal at once,
+    otherwise only if the command fails. Raises the errors that `run` prints in one line.
 
-    submits: print at once which cluster it is, whenever it is not the one of this home.
+    submits: whether to print at once which cluster the command uses, unless it is the cluster of this home.
     """
     from muster.api.status import ApiError
     from muster.cli.terminal.output import say
@@ -72,7 +72,7 @@ async def connect(target: Target, *, submits: bool = False) -> AsyncIterator[Ses
 
 
 def say_unexpected_cluster(connected: Session) -> None:
-    """Print the cluster of the session after a command has failed, if it may be another than the user means.
+    """Print the cluster of the session after a command has failed, if the user may have intended another one.
 
     Nothing is printed if `connect` has printed that on a terminal.
     """
@@ -102,20 +102,20 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         with _expected_failures():
             return asyncio.run(body)
     finally:
-        body.close()  # if they were interrupted before they started
+        body.close()  # in case they were interrupted before they started
         main.close()
 
 
 def ask(main: Coroutine[Any, Any, T]) -> T:
     """Run the coroutine of a command that only sends requests; return its result.
 
-    Like `run`, but an event loop is started only if one is needed. The coroutine starts no task and waits for nothing
-    but the answers of the server. A signal ends the process with the signal's exit code.
+    Unlike `run`, this function starts an event loop only if one is needed. The coroutine starts no task and waits only
+    for the responses of the server. A signal terminates the process with the signal's exit code.
     """
     from muster.runtime.eventloop import drive
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
-        streams.give_up_output()  # a blocked write would wait for a reader that may never read
+        streams.give_up_output()  # a blocked write could wait forever for a reader
         raise SystemExit(128 + number)
 
     before = {number: signal.signal(number, leave) for number in list_heeded_signals() - {signal.SIGINT}}
@@ -142,16 +142,16 @@ def _expected_failures() -> Iterator[None]:
 
 
 def list_heeded_signals() -> set[signal.Signals]:
-    """Return the signals that ask a command to end and that this process does not ignore.
+    """Return the termination signals that this process does not ignore.
 
-    `nohup` makes the process ignore SIGHUP.
+    `nohup`, for example, makes the process ignore SIGHUP.
     """
     asking = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
     return {number for number in asking if signal.getsignal(number) is not signal.SIG_IGN}
 
 
 async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine and return its result. A signal that asks the command to end cancels it.
+    """Run the coroutine and return its result. A termination signal cancels the coroutine.
 
     The process then exits with the signal's exit code. asyncio handles Ctrl-C in the same way. If the signal handler
     raised an exception instead, it would end only the task that runs at that moment.
@@ -165,7 +165,7 @@ async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
     def leave(number: int, _: object) -> None:
         if not received:
             received.append(number)
-            streams.give_up_output()  # a blocked write would wait for a reader that may never read
+            streams.give_up_output()  # a blocked write could wait forever for a reader
             loop.call_soon_threadsafe(body.cancel)
 
     before = {number: signal.signal(number, leave) for number in list_heeded_signals() - {signal.SIGINT}}

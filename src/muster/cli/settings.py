@@ -1,4 +1,4 @@
-"""Read the files of settings that the user names: a Configuration, and an audit policy. A problem is a usage error."""
+"""Read the settings files that the user names: a Configuration, and an audit policy. A problem is a usage error."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ import click
 def configuration_of(path: str, *, embedded: bool = False) -> Any:
     """Read a Configuration file; return the checked settings. Raises `click.BadParameter`.
 
-    embedded: use the defaults of an embedded cluster.
+    embedded: whether to use the defaults of an embedded cluster.
     """
     return written_configuration(path, embedded=embedded)[1]
 
 
 def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, Any]:
-    """Read the Configuration file that `--config` names; return its text as written, and the parsed settings.
+    """Read the Configuration file that `--config` names; return its text, and the parsed settings.
 
-    embedded: use the defaults of an embedded cluster.
-    Raises `click.BadParameter` if the file cannot be read, or a field is wrong.
+    Raises `click.BadParameter` if the file cannot be read, or a field is invalid.
+    embedded: whether to use the defaults of an embedded cluster.
     """
     from muster.api.config import MAX_BYTES, ConfigurationError, load
 

@@ -1,1 +1,1 @@
-"""The controllers' shells: each reads objects through informers, calls a pure decision, and writes its plan."""
+"""The controllers' shells: each reads objects through informers, calls a pure decision, and writes the plan."""

@@ -1,7 +1,7 @@
-"""Add labels and annotations of queues, Cohorts and workloads to their metrics as labels (Kueue KEP-7066).
+"""Copy labels and annotations of queues, Cohorts and workloads into the labels of their metrics (Kueue KEP-7066).
 
 `metrics.customLabels` names them, and the gate CustomMetricLabels enables them. A metric gets the labels of the object
-that it counts for, under names that begin with `custom_`; some also get those of the workload.
+that it counts for, under names that begin with `custom_`. Some metrics also get the labels of the workload.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"
 
 
 class CustomLabels:
-    """The custom labels of metrics, by the kind of object that they come from.
+    """The custom labels of metrics, by the kind of the object from which they are copied.
 
     labels: the configured labels.
     find: returns the metadata of a ClusterQueue, LocalQueue (`namespace/name`) or Cohort; None if there is no such
@@ -40,15 +40,15 @@ class CustomLabels:
         return tuple(f"custom_{label.name}" for kind in kinds for label in self._labels.get(kind, ()))
 
     def values(self, kind: Kind, name: str) -> tuple[str, ...]:
-        """Return the values of the custom labels of one object; empty texts if there is no such object."""
+        """Return the values of the custom labels of one object; empty strings if there is no such object."""
         return self.values_of(kind, self._find(kind, name) if kind in self._labels else None)
 
     def values_of(self, kind: Kind, meta: ObjectMeta | None) -> tuple[str, ...]:
-        """Return the labels' values for an object with this metadata."""
+        """Return the values of the custom labels of an object with this metadata."""
         return tuple(_get_value(label, meta) for label in self._labels.get(kind, ()))
 
     def extend(self, gauges: Gauges) -> Gauges:
-        """Return a gauge in which each row also has the custom labels of the object that the row is about."""
+        """Return a gauge in which each row also has the custom labels of the object that the row counts for."""
         labels = tuple(gauges.labels)
         kind = _kind_of(labels)
         if kind is None or kind not in self._labels:
@@ -61,7 +61,8 @@ class CustomLabels:
 def labels_of_queues(manager: Manager, configuration: Configuration) -> CustomLabels:
     """Return the custom labels for metrics that count for ClusterQueues or LocalQueues.
 
-    It is for parts of the engine without the queueing cache, and follows the queues through informers of its own.
+    The labels are for parts of the engine that do not have the queueing cache. They follow the queues through their own
+    informers.
     """
     named = {label.source_kind for label in configuration.custom_labels}
     kinds: dict[Kind, Any] = {"ClusterQueue": CLUSTER_QUEUE, "LocalQueue": LOCAL_QUEUE}

@@ -1,6 +1,6 @@
 """Keep the newest decisions of an engine in memory, and log each of them at debug level.
 
-The parts of the engine add records, and a host may store them (`cluster.decisions`). Adding one never blocks.
+The parts of the engine add records, and a host may store them (`cluster.decisions`). Adding a record never blocks.
 """
 
 import logging
@@ -15,7 +15,7 @@ from muster.api.ours.decisions import STANDING, Decision, Subject, What
 # The maximum number of decisions in memory: some megabytes.
 MOST = 10_000
 
-# The number of jobs whose last record is remembered. A forgotten job may have a record twice.
+# The number of jobs whose last record is remembered. A job that was dropped may get the same record twice.
 _MOST_JOBS = 100_000
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class DecisionLog:
     """The newest decisions of an engine, in order.
 
-    count: how many decisions were ever added, including those that memory no longer holds.
+    count: how many decisions were ever added, including decisions that were dropped from memory.
     """
 
     def __init__(self, most: int = MOST) -> None:

@@ -1,7 +1,7 @@
 """Start jobs that are deferred until a time or until other jobs end, as `muster.jobs.deferral.decide` decides.
 
 A waiting job is reconciled when it changes, when a job that it waits for is created, ends or is deleted, and at its
-begin time. All memory is a cache: annotations of the job contain its conditions and those that were met.
+begin time. All memory is a cache: the job's annotations contain its conditions, and which of them were met.
 
 Jobs that wait for each other in a circle never start. The newest job of a circle closes it, so the search for circles
 starts there and follows older jobs only. If a job's dependencies existed before it, as usual, there is nothing to
@@ -48,7 +48,7 @@ WORKERS = 4
 
 _BY_DEPENDENCY = "deferral-dependency"
 
-# The kinds of jobs that can wait for jobs, and be waited for.
+# The kinds of jobs that can wait for jobs, and for which jobs can wait.
 DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
 
 
@@ -56,7 +56,7 @@ class DeferralController(Reconciler):
     """The reconciler of deferred jobs. A key `namespace/name` stands for all jobs of that name, of each kind.
 
     kinds: the kinds of `DEFERRABLE` that the engine may change.
-    settings: say which jobs queue. A queue resumes such a job once its deferral ends.
+    settings: the settings that say which jobs queue. The queue resumes such a job after its deferral ends.
     """
 
     name = "deferral-controller"
@@ -75,7 +75,7 @@ class DeferralController(Reconciler):
         for informer in self._informers.values():
             self._controller.watch(informer, when=_may_wait)
             self._controller.watch(informer, self._list_keys_waiting_for, when=_comes_ends_or_goes)
-            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # a circle may be closed now
+            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # may close a circle
 
     async def run(self) -> None:
         """Reconcile until `stop`, and all jobs again whenever the machine's clock jumps."""
@@ -116,7 +116,7 @@ class DeferralController(Reconciler):
     async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> float | None:
         """Carry out the plan for a deferred job: make it fail, let it start, or record its dependencies that are met.
 
-        Return the seconds until the next decision; None if only a change of an object can bring one.
+        Return the seconds until the next decision; None if only a change of an object can require one.
         """
         plan = await self._decide(job)
         if plan.verdict is not None:
@@ -157,7 +157,7 @@ class DeferralController(Reconciler):
                 yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
-        """Let a deferred job start, and record an event: remove its gate, and resume it unless a queue will."""
+        """Let a deferred job start: remove its gate, resume it unless a queue resumes it later, and record an event."""
         patch = make_release(job.metadata, queues=self._is_queued(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(
@@ -167,7 +167,7 @@ class DeferralController(Reconciler):
     def _is_queued(self, job: Job | JobSet) -> bool:
         """Return whether a queue will resume the job.
 
-        A queue does if the job's namespace is managed, and the job names a queue or needs no name.
+        That is so if the job's namespace is managed, and the job names a queue or is queued without naming one.
         """
         meta = job.metadata
         namespace = self._namespaces.get(meta.namespace)
@@ -175,7 +175,7 @@ class DeferralController(Reconciler):
         return is_managed and (QUEUE_NAME_LABEL in meta.labels or self._settings.without_queue)
 
     async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
-        """Make a job fail that can never start. The job's own controller records the event."""
+        """Make a job that can never start fail. The job's own controller records the event."""
         if isinstance(job, JobSet):
             patch = make_jobset_failure(job, verdict, self._clock.now())
             await self._client.patch_object(JOB_SET, job, patch, subresource="status")
@@ -185,7 +185,10 @@ class DeferralController(Reconciler):
 
 
 def _find_state(jobs: Iterable[Job | JobSet]) -> DependencyState:
-    """Return the state of the jobs with one name. Usually there is one; the first one counts."""
+    """Return the state of the jobs with one name.
+
+    There is usually one such job; if there are more, the first one counts.
+    """
     job = next(iter(jobs), None)
     if job is None:
         return DependencyState.ABSENT

@@ -75,8 +75,8 @@ class Part(StrEnum):
 class Engine(Struct, frozen=True):
     """The parts of the engine that their host reads."""
 
-    visibility: Visibility | None  # None: this engine manages no queues
-    fleet: Fleet | None  # None: this engine has no worker clusters
+    visibility: Visibility | None  # None if this engine manages no queues
+    fleet: Fleet | None  # None if this engine has no worker clusters
 
 
 def assemble(
@@ -89,12 +89,12 @@ def assemble(
     matches: Matcher = match_nothing,
     decisions: DecisionLog | None = None,
 ) -> Engine:
-    """Add the parts to the manager, before it runs.
+    """Add the parts to the manager before it runs, and return those that the host reads.
 
     integrations: the kinds of jobs that may queue.
     reach: opens transports to worker clusters.
-    matches: whether a device matches an expression of a device class or of a claim.
-    decisions: the log of the engine's decisions; by default a new one.
+    matches: returns whether a device matches an expression of a device class or of a claim.
+    decisions: the log of the engine's decisions; by default a new log.
     """
     decisions = DecisionLog() if decisions is None else decisions
     chosen, visibility, fleet = frozenset(parts), None, None

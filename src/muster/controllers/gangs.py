@@ -27,25 +27,25 @@ from muster.runtime.objects import key_of, meta_of
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-# More digits than any number of members has.
+# More digits than the number of members of any gang has.
 _LONGEST_NUMBER = 10
 
-# For this time the rest of a half-bound gang may wait for room before the bound pods are deleted: as long as pods stay
-# on an unreachable node.
+# For this time the other pods of a half-bound gang may wait for room before the bound pods are deleted. It is as long
+# as pods stay on an unreachable node.
 PATIENCE_SECONDS = 300.0
 
 # The names of Muster's scheduler, which places pods with one of these names.
 SCHEDULERS = frozenset(SCHEDULER_NAMES)
 
-# Lower than any pod's priority.
+# Lower than the priority of any pod.
 LOWEST_PRIORITY = -(2**31) - 1
 
 
 class Turn(Struct, frozen=True):
     """A set of pods that the scheduler places together: as many as fit and meet every quorum, or none.
 
-    pods: the preferred ones first.
-    quorums: the minimum numbers of pods to place; without any quorum, all of the pods are placed or none.
+    pods: the pods, the preferred ones first.
+    quorums: the minimum numbers of pods to place. Without a quorum, the scheduler places all pods or none.
     topology: how close to each other, and to the gang's running pods, the pods must be.
     surplus: whether the gang also runs without these pods.
     demand: why the pods are placed, such as the start or the growth of the gang.
@@ -68,7 +68,7 @@ class Turn(Struct, frozen=True):
         return self.demand is Demand.GROWTH and not self.surplus
 
     def one_by_one(self) -> "tuple[Turn, ...]":
-        """Return one turn for each pod of a next wave, so that other gangs get turns in between.
+        """Return one turn for each pod if this turn is of a next wave, so that other gangs are placed in between.
 
         Return any other turn unchanged.
         """
@@ -93,7 +93,7 @@ class Members(Struct, frozen=True):
     others: the gated pods. If the source `counts_others`, also the pods that have ended, are being deleted or name
     another scheduler.
     jobs: the Jobs that create pods of the gang and count some of them as done, if the source `counts_others`. A pod
-    that a Job counts may be deleted, with its lost node or by a user.
+    that a Job has counted may already be deleted, with its lost node or by a user.
     """
 
     unbound: Collection[Pod]
@@ -103,11 +103,14 @@ class Members(Struct, frozen=True):
 
     @property
     def first(self) -> Pod:
-        """An unbound pod that stands for the gang: all pods of a gang name it."""
+        """Any unbound pod of the gang. All pods of a gang name the same gang, so one is enough to find it."""
         return next(iter(self.unbound))
 
     def count_succeeded(self) -> int:
-        """Return how many members have succeeded: each pod once, whether its object, its Job or both show it."""
+        """Return how many members have succeeded.
+
+        A pod counts once, whether its object, its Job or both show its success.
+        """
         counts = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
         deleted_counts = (job.status.succeeded - counts[job.metadata.uid] for job in self.jobs)
         return counts.total() + sum(max(0, number) for number in deleted_counts)
@@ -124,7 +127,7 @@ class GangSource(Protocol[T_contra]):
     def kinds(self) -> tuple[Kind[Any], ...]:
         """The kinds of carriers; empty if gangs have no carrier.
 
-        If objects of two kinds have the gang's name, the kind that comes first counts.
+        If objects of two kinds have the gang's name, the object of the first kind is the carrier.
         """
         return ()
 
@@ -168,22 +171,22 @@ class GangSource(Protocol[T_contra]):
         return PATIENCE_SECONDS
 
     def members(self, carrier: T_contra, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
-        """Return the unfinished pods that are members; other pods of the gang are about to be deleted."""
+        """Return the unfinished pods that are members. Other pods of the gang are about to be deleted."""
         return list(pods)
 
     def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
-        """Return the size of a gang with these running pods, to be recorded on the gang's carrier."""
+        """Return the size of a gang with these running pods, to be stored on the object that represents the gang."""
         return len(pods)
 
     def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002
-        """Return the present maximum size of a gang, to compare with its recorded size; None if it never shrinks."""
+        """Return the current maximum size of a gang, to compare with its recorded size; None if it never shrinks."""
         return None
 
     def due(self, carrier: T_contra | None, members: Members) -> DueTurns:
         """Return the turns to place now.
 
-        carrier: None if the gang has none, or its carrier is not observed yet.
-        members: the pods of the gang; at least one of them is unbound.
+        carrier: the carrier of the gang; None if the gang has none, or if its carrier is not in the cache yet.
+        members: the pods of the gang. At least one of them is unbound.
         """
         ...
 
@@ -202,13 +205,14 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return (self.kind,)
 
     def count_wanted(self, carrier: T) -> int:
-        """Return how many pods of the carrier should run now: those it still needs, as many as may run at once."""
+        """Return how many pods of the carrier should run now: the pods that it still needs, at most its parallelism."""
         ...
 
     def size(self, carrier: T, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:  # noqa: ARG002
-        """Return the present and desired size of the gang.
+        """Return the current and desired size of the gang.
 
-        bound: its running pods. gated: its pods with scheduling gates.
+        bound: the running pods of the gang.
+        gated: the pods of the gang with scheduling gates.
         """
         wanted, recorded = self.count_wanted(carrier), read_recorded_size(meta_of(carrier))
         return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
@@ -231,13 +235,16 @@ class OwnedGangs(GangSource[T], Protocol[T]):
     def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
         """Return the quorums that a running gang needs to continue.
 
-        There is no quorum if the pods start together, so that all are needed. Otherwise there is one quorum of 0 pods,
-        so that none is needed.
+        If the pods start together, all are needed, and there is no quorum. Otherwise none is needed, and there is one
+        quorum of 0 pods.
         """
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> DueTurns:
-        """Return the pods to place: all together once all exist, one by one without a gang; none without a carrier."""
+        """Return the pods to place: all in one turn after all exist, or one by one if the job is no gang.
+
+        Return no turns if there is no carrier.
+        """
         if carrier is None:
             return DueTurns()
         if not starts_together(meta_of(carrier)):
@@ -251,9 +258,9 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
 
 def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | None = None) -> DueTurns:
-    """Return the pods of a gang as turns, in the order in which they are tried.
+    """Return the pods of a gang as turns, in the order in which the scheduler tries them.
 
-    size: the present and desired size of the gang.
+    size: the current and desired size of the gang.
     place: returns the index of a pod in its gang; None if its pods have no index.
     """
     demands = split_demands(by_age(unbound), size, place)
@@ -284,17 +291,17 @@ def one_by_one(
 ) -> DueTurns:
     """Return a turn for each pod, the oldest first.
 
-    surplus: whether the gang runs without them.
-    topology: how close to the gang's running pods they must be.
+    surplus: whether the gang also runs without these pods.
+    topology: how close to the gang's running pods they must be; None if there is no constraint.
     """
     return DueTurns(tuple(Turn((pod,), topology=topology, surplus=surplus, demand=demand) for pod in by_age(pods)))
 
 
 class Gang(Struct):
-    """The unfinished pods of one gang, by UID. The priority is the highest that a pod of the gang ever had.
+    """The unfinished pods of one gang, by UID. The gang's priority is the highest that one of its pods ever had.
 
     source: the kind of the gang; None for a single pod.
-    version: a number that changes whenever a pod of the gang does.
+    version: a number that changes whenever a pod of the gang changes.
     """
 
     source: GangSource[Any] | None = None
@@ -323,7 +330,7 @@ def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSour
 def find_gang_of_done(job: Job, sources: Sequence[GangSource[Any]]) -> str:
     """Return the key of the gang whose succeeded pods a Job counts.
 
-    Return "" if the Job counts none, or if the gang's source does not read counts from Jobs.
+    Return "" if the Job counts no such pods, or if the gang's source does not read counts from Jobs.
     """
     if not (job.status.succeeded or job.status.failed_indexes):
         return ""
@@ -374,7 +381,7 @@ def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
 
 
 def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
-    """Return the present maximum size of a gang whose recorded size is larger; None if the gang has not shrunk.
+    """Return the current maximum size of a gang whose recorded size is larger; None if the gang has not shrunk.
 
     source: the kind of the gang.
     """
@@ -389,7 +396,7 @@ def is_counted(carrier: ObjectMeta) -> bool:
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Return whether the pod was chosen as a victim, so that its gang must not rely on it."""
+    """Return whether the pod was chosen as a preemption victim, so that its gang must not rely on it."""
     return PREEMPTED_ANNOTATION in pod.metadata.annotations
 
 

@@ -1,6 +1,6 @@
 """Record on pods which pods of a gang the scheduler binds together, and read such records after a crash. Pure.
 
-Each binding of a gang's start writes this *intent* as an annotation of its pod, where it survives the deletion of the
+Each binding of a gang's start writes this *intent* as an annotation of its pod. There it survives the deletion of the
 gang's carrier (the Job or PodGroup). An intent may exclude pods of the same age, such as the surplus of a PodGroup
 (`leaves`). Such an intent counts only while the carrier has the same annotation. The scheduler removes it from the
 carrier when all bindings are made.
@@ -16,12 +16,12 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.controllers.gangs import read_creation_time
 
-# The suffix of the UID if pods are left behind.
+# The suffix of the UID if members are left out of the start.
 _LEAVES = "/leaves"
 
 
 class Intent(Struct, frozen=True):
-    """A record, on a pod, of which unbound members of a gang are to be bound together with it.
+    """A record, on a pod, of the unbound members of a gang that are to be bound together with it.
 
     since: the creation time of the newest of these members.
     leaves: whether some members of that age are left out of the start.
@@ -41,7 +41,7 @@ def note_intent(meta: ObjectMeta, intent: Intent) -> dict[str, str]:
 
 
 def read_intent(meta: ObjectMeta) -> Intent | None:
-    """Return the intent on a pod or a carrier; None without one, or if it was copied from a template or a manifest."""
+    """Return the intent on a pod or a carrier; None without an intent, or if it was copied from another object."""
     text, _, said_by = meta.annotations.get(BINDING_ANNOTATION, "").partition("/")
     if said_by.removesuffix(_LEAVES) != meta.uid:
         return None
@@ -56,7 +56,7 @@ def find_unfinished_start(carrier: ObjectMeta | None, bound: Iterable[Pod], unbo
     """Return the bound members of a gang that were meant to be bound together with some of the unbound members.
 
     An unbound member belongs to the first start whose `since` is not before its creation. A member that is younger than
-    every start replaces a lost member, or is of a later stage.
+    every start replaces a lost member, or belongs to a later stage.
     """
     oldest = min((read_creation_time(pod.metadata) for pod in unbound), default=None)
     if oldest is None:

@@ -1,8 +1,9 @@
 """Send notices of the start and the end of jobs; `muster.jobs.notices` decides.
 
 A notice is sent by a pod in the namespace of the job. Its name follows from the job and the event, so that a controller
-that was killed between two writes sends no notice twice. Once the pod has ended, the job records the event in an
-annotation, and the pod of a delivered notice is deleted. A pod that the platform ended is created again.
+that was killed between two writes sends no notice twice. After the pod has ended, the controller records the event in
+an annotation of the job, and deletes the pod if the notice was delivered. A pod that the platform ended is created
+again.
 """
 
 from collections.abc import Callable
@@ -44,9 +45,9 @@ _BY_JOB = "notice-job"
 
 
 class NoticeController(Reconciler):
-    """The reconciler that sends notices about jobs. A key stands for all jobs of a name, of any kind.
+    """The reconciler that sends notices about jobs. A key `namespace/name` stands for all jobs of that name.
 
-    muster_command: the shell words by which a pod calls Muster.
+    muster_command: the shell command with which a pod calls Muster.
     explain_failure: returns why a job failed, with the exit code of its worker; "" if that is unknown.
     """
 
@@ -65,7 +66,7 @@ class NoticeController(Reconciler):
         self._explain_failure = explain_failure
         self._recorded: dict[
             str, set[tuple[str, str]]
-        ] = {}  # by key: (UID, event) that we recorded, which the cached job may not show yet
+        ] = {}  # by key: (UID, event) that this controller recorded, which the cached job may lack
         self._informers: dict[Kind[Any], Informer[Any]] = {
             JOB: manager.informer(JOB),
             JOB_SET: manager.informer(JOB_SET, optional=True),
@@ -88,7 +89,7 @@ class NoticeController(Reconciler):
         return None
 
     async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> None:
-        """Send the notices of a job that are due, and record those that have been sent."""
+        """Send the notices of a job that are due, and record the notices that have been sent."""
         meta = job.metadata
         if NOTIFY_ANNOTATION not in meta.annotations or MULTI_KUEUE_ORIGIN_LABEL in meta.labels:
             return  # for a job from MultiKueue, the manager's cluster sends notices
@@ -123,7 +124,10 @@ class NoticeController(Reconciler):
             await self._record(kind, job, notice.event, f"The notice of {notice.event} was refused: {error}")
 
     async def _conclude(self, kind: Kind[Any], job: Job | JobSet, event: Event, pod: Pod) -> None:
-        """Record that a notice was sent, or delete its pod to send it again if the platform ended that pod."""
+        """Record that a notice was sent.
+
+        If the platform ended the notice's pod, delete the pod to send the notice again.
+        """
         if is_interrupted(pod):
             await self._delete(pod)
             return
@@ -133,7 +137,10 @@ class NoticeController(Reconciler):
             await self._delete(pod)
 
     async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event, failure: str) -> None:
-        """Record in the job that a notice was sent. failure: why it was not delivered, recorded as an event, or ""."""
+        """Record in the job that a notice was sent.
+
+        failure: why it was not delivered, which is also recorded as an event; "" if it was delivered.
+        """
         annotations = {NOTIFIED_ANNOTATION: ",".join(sorted(self._read_recorded(job) | {event}))}
         if failure:
             annotations[NOTIFY_FAILURE_ANNOTATION] = failure
@@ -143,9 +150,9 @@ class NoticeController(Reconciler):
             self._recorder.event(make_reference(kind, job), "Warning", "NoticeFailed", failure)
 
     def _read_recorded(self, job: Job | JobSet) -> frozenset[str]:
-        """Return the events whose notice was sent.
+        """Return the events about which a notice was sent.
 
-        The job's annotation lists them, but the cached job may lack those that this controller has just written.
+        The job's annotation lists them, but the cached job may lack events that this controller has just recorded.
         """
         ours = self._recorded.get(key_of(job), ())
         return read_notified(job.metadata.annotations) | {event for uid, event in ours if uid == job.metadata.uid}
@@ -156,7 +163,7 @@ class NoticeController(Reconciler):
 
 
 def _list_jobs(pod: Pod) -> tuple[str, ...]:
-    """Return the key of the job of a pod that sends a notice."""
+    """Return the key of the job about which the pod sends a notice; empty for any other pod."""
     name = pod.metadata.annotations.get(NOTICE_JOB_ANNOTATION, "")
     return (f"{pod.metadata.namespace}/{name}",) if name else ()
 

@@ -1,8 +1,8 @@
 """Trim the objects that the engine caches, so that a big cluster fits in memory.
 
-Equal parts of different objects are stored once. Beside a real API server, a running pod keeps only the fields on which
-a decision depends: its node, its requests, its owner and its status. Pods that wait or queue by themselves are not
-trimmed, because the scheduler reads all of their spec and Workloads are created from them.
+Equal parts of different objects are stored once. Against a real API server, a running pod keeps only the fields on
+which a decision depends: its node, its requests, its owner and its status. Pods that wait or queue by themselves are
+not trimmed, because the scheduler reads all of their spec and Workloads are created from them.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 class ObjectSharer:
     """The `transform` of informers in a process that also runs nodes, which need whole pods.
 
-    It removes managedFields only. It remembers parts of objects, so that equal objects share them.
+    It removes only managedFields. It remembers parts of objects, so that equal objects share them.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,10 @@ class ObjectSharer:
         return reduced  # type: ignore[no-any-return]
 
     def _share(self, part: T) -> T:
-        """Return the remembered part that equals this one; else this one, with its own parts shared."""
+        """Return the remembered part that equals this part.
+
+        If there is none, return this part, with its own parts shared.
+        """
         if not part or _is_plain(part):
             return part
         key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
@@ -83,10 +86,10 @@ class ObjectSharer:
 
 
 class ObjectTrimmer(ObjectSharer):
-    """The `transform` of the engine's informers beside a real API server: it trims objects, too."""
+    """The `transform` of the engine's informers against a real API server: it also trims objects."""
 
     def __call__(self, obj: T) -> T:
-        """Return the object as `ObjectSharer` does; a Pod also loses the fields that the engine does not read."""
+        """Return the object as `ObjectSharer` does. A Pod also loses the fields that the engine does not read."""
         trimmed: Any = _trim(obj) if isinstance(obj, Pod) else obj
         return super().__call__(trimmed)  # type: ignore[no-any-return]
 

@@ -1,6 +1,6 @@
 """Measure how long jobs wait for their Workloads, and pods of admitted Workloads for the removal of their gates.
 
-The names are Kueue's metric names. The writers report each wait, because no Workload shows when gates were removed.
+The metrics have Kueue's names. The writers report each wait, because no Workload shows when gates were removed.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.metrics import Registry
 from muster.runtime.tallies import Series, Spread
 
-# Upstream's buckets: those of its library, and 10 ms doubled up to some ten seconds.
+# Upstream's buckets: the defaults of its library, and 10 ms doubled up to about ten seconds.
 _GATE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 
@@ -27,15 +27,15 @@ _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 class GateWaits:
     """The metric of how long pods wait, after the admission of their Workload, for the removal of a scheduling gate.
 
-    For additional pods of a running Workload, the wait starts at the grant of more quota, as upstream, where such a
-    grant is another Workload with its own admission.
+    For additional pods of a running Workload, the wait starts at the grant of more quota. In upstream, such a grant is
+    another Workload with its own admission.
     """
 
     def __init__(self, manager: Manager, custom: CustomLabels) -> None:
         self._clock = manager.clock
         self._custom = custom
         self._seconds = gate_seconds(manager.registry, custom)
-        self._grown: dict[str, datetime] = {}  # when running Workloads were granted more, by their UIDs
+        self._grown: dict[str, datetime] = {}  # by UID of a running Workload: when it was granted more quota
         manager.informer(WORKLOAD).on_change(self._changed)
 
     def observe_removal(self, gate: str, pod: Pod, workload: Workload) -> None:
@@ -77,7 +77,10 @@ class CreationWaits:
         )
 
     def observe_creation(self, job: ObjectMeta, workload: Workload) -> None:
-        """Observe how long a job waited for its Workload. A job that was changed since its creation does not count."""
+        """Observe how long a job waited for its Workload.
+
+        A job whose spec changed since its creation does not count.
+        """
         began, workload_created = job.creation_timestamp, workload.metadata.creation_timestamp
         if self._seconds is not None and job.generation <= 1 and began is not None and workload_created is not None:
             labels = self._custom.values("LocalQueue", f"{workload.metadata.namespace}/{workload.spec.queue_name}")
@@ -87,7 +90,7 @@ class CreationWaits:
 
 
 def gate_seconds(registry: Registry, custom: CustomLabels) -> Series[Spread]:
-    """Return the histogram into which `GateWaits` counts."""
+    """Return the histogram in which `GateWaits` counts."""
     return registry.histogram(
         name_metric("pod_scheduling_gate_removal_seconds"),
         "From the admission of a workload until a scheduling gate of one of its pods is removed",

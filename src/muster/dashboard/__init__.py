@@ -1,1 +1,1 @@
-"""The dashboard: pages about queues, jobs, nodes and time, rendered on the server and kept up to date while open."""
+"""The dashboard: web pages about queues, jobs, nodes and time, rendered on the server and updated while open."""

@@ -1,7 +1,7 @@
-"""Serve the dashboard as one application: take a request, find who sent it and which page it is about, and answer.
+"""Serve the dashboard as one ASGI application: authenticate each request, find its page, and respond.
 
-The pages themselves are in `muster.dashboard.pages`. Nothing is answered before the viewer is known, except the style
-of the pages and the way in.
+The pages themselves are in `muster.dashboard.pages`. Before the viewer is authenticated, only static files and the
+sign-in page are served.
 """
 
 import asyncio
@@ -42,7 +42,8 @@ LINKS = f"{ROOT}/links"
 """Where a user of the API asks for a link that opens the dashboard once."""
 
 _FORM_BYTES = 256 * 1024
-# After so long a page behind a proxy opens its changes anew, and output so, for the proxy to look at the viewer again.
+# Behind a proxy, a page reopens its streams after this number of seconds, so that the proxy authenticates the viewer
+# again.
 _PROXIED_PAGE_SECONDS, _PROXIED_OUTPUT_SECONDS = 60.0, 600.0
 _HTML = "text/html; charset=utf-8"
 _EVENTS = "text/event-stream"
@@ -55,10 +56,12 @@ log = logging.getLogger(__name__)
 class Dashboard:
     """The pages of the dashboard as an ASGI application, for viewers who have signed in.
 
-    hosts: the names by which viewers reach the server beside those of loopback; None for any name. name: of the cookie,
-    which other servers of the same machine must not have. address: where viewers of this machine open the pages.
-    read_only: whether the pages offer no changes. front: the proxy in front, if it signs viewers in. sign_out_path:
-    where that proxy signs viewers out; "" if the pages have no button for it.
+    hosts: the host names under which viewers reach the server, in addition to loopback names; None for any name.
+    name: the name of the session cookie, which must be unique among the servers of the machine.
+    address: the URL under which viewers on this machine open the pages.
+    read_only: whether the pages offer no changes.
+    front: the proxy in front, if it signs viewers in; else None.
+    sign_out_path: the path under which that proxy signs viewers out; "" to show no button for it.
     """
 
     def __init__(
@@ -91,14 +94,15 @@ class Dashboard:
         self._preparations: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """End all watches and tasks that keep viewers' pages up to date."""
+        """Stop all watches and tasks that keep viewers' pages up to date."""
         await cancel([*self._preparations])
         await self._boards.close()
 
     def make_link(self, proof: Proof, user: str = "") -> str:
         """Return a path that works once: it signs in the browser that opens it, as the user of this proof.
 
-        user: the viewer's name. The overview is prepared at once, because the browser takes a while to open the link.
+        user: the viewer's name.
+        The overview is prepared immediately, because the browser takes some time to open the link.
         """
         preparation = asyncio.create_task(self._prepare_overview(proof))
         self._preparations.add(preparation)
@@ -106,9 +110,9 @@ class Dashboard:
         return f"{ROOT}/enter?link={self._sessions.make_link(user, proof)}"
 
     async def _prepare_overview(self, proof: Proof) -> None:
-        """Compile the templates of the overview, and read what it shows, with the rights of its viewer to be.
+        """Compile the templates of the overview, and read its data, with the rights of the viewer who will open it.
 
-        Do nothing for a viewer who has opened a page or got a link lately, so that many links cost no more than one.
+        Does nothing for a viewer who recently opened a page or got a link, so that many links cost no more than one.
         """
         try:
             viewer = await self._host.recognize(proof)
@@ -125,7 +129,7 @@ class Dashboard:
         self._renderer.render_main(route.template, values)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request of an ASGI server; an error becomes a page that explains it."""
+        """Handle one request of an ASGI server. An error becomes a page that explains it."""
         caller: Caller = scope["extensions"][EXTENSION]
         headers = dict(reversed(scope["headers"]))  # the first header of a name wins
         headers.pop(AUDIT_ID, None)
@@ -171,8 +175,9 @@ class Dashboard:
     async def _answer_viewer(
         self, request: InboundRequest, path: str, session: Session, viewer: Viewer
     ) -> Response | Stream:
-        """Answer a request of a viewer who has signed in: a page, a change, a stream or a sign-out. path: below `ROOT`.
+        """Respond to a request of a signed-in viewer: a page, a change, a stream or a sign-out.
 
+        path: the path below `ROOT`.
         Raises `PageError`, `ApiError`, `TransportError`.
         """
         if path == "/leave" and request.method == "POST":
@@ -198,20 +203,20 @@ class Dashboard:
             return self._streams.count(viewer, session, answer, lasts)
         return await self._show(route, visit, session)
 
-    # The way in and out.
+    # Sign-in and sign-out.
 
     async def _hand_out_link(self, request: InboundRequest, caller: Caller) -> Response:
-        """Answer a user of the API with a sign-in link that works once. Raises `ApiError` (401, 403)."""
+        """Return a sign-in link that works once to a user of the API. Raises `ApiError` (401, 403)."""
         until = caller.slot.certified_until if caller.user is not None else None
         proof = Proof(caller.user, request.header("authorization"), caller.slot.peer, until=until)
         viewer = await self._host.recognize(proof)
         return Response(201, msgspec.json.encode({"url": self._address + self.make_link(proof, viewer.name)}))
 
     async def _enter(self, request: InboundRequest) -> Response:
-        """Sign a viewer in who has a link, or who sends a token by the form: answer with a cookie and a redirect.
+        """Sign in a viewer who has a link, or who submits a token in the form; respond with a cookie and a redirect.
 
-        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or old, or the form
-        comes from elsewhere, and `ApiError` if the cluster refuses for another reason.
+        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or expired, or if the
+        form was sent from another site, and `ApiError` if the cluster refuses for another reason.
         """
         if request.method == "POST" and self._host.takes_tokens:
             if not guard.is_from_here(
@@ -240,10 +245,10 @@ class Dashboard:
         return _redirect(_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
 
     async def _find_visitor(self, request: InboundRequest) -> tuple[Session, Viewer] | None:
-        """Return the viewer whom the proxy in front or the cookie names, with the session; None before a sign-in.
+        """Return the session and the viewer whom the proxy in front or the cookie names; None before a sign-in.
 
         A session whose credentials are refused is closed. Raises `ApiError` if the proxy names no viewer (400, 401,
-        403), or the cluster does not answer.
+        403), or if the cluster does not respond.
         """
         proof = self._front.find_proof(request) if self._front is not None else None
         if proof is not None:
@@ -262,7 +267,8 @@ class Dashboard:
 
     def _ask_to_sign_in(self, request: InboundRequest) -> Response:
         if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
-            # A browser keeps the cookie back from a link of another site, and sends it when the page asks by itself.
+            # A browser does not send the cookie when the user follows a link from another site, but does when the page
+            # reloads itself.
             return self._html("again.html", {})
         to = request.path if request.method == "GET" else ""
         values = {"takes_tokens": self._host.takes_tokens, "to": to, "refused": False, "unchanged": not to}
@@ -284,7 +290,7 @@ class Dashboard:
     # Pages.
 
     def _visit(self, viewer: Viewer, path: str, query: Mapping[str, str]) -> tuple[Route, Visit]:
-        """Return the route that answers a path, and the visit for its view.
+        """Return the route for a path, and the visit to pass to its view.
 
         Raises `PageError` (404) for an unknown path.
         """
@@ -296,7 +302,7 @@ class Dashboard:
         return route, Visit(viewer, board.copy, path, query, self._clock.now(), names, self._read_only)
 
     def _find_back(self, path: str) -> str:
-        """Return the address of the page that has the button of a deed's path; "" for any other path."""
+        """Return the address of the page that has the button of a deed; "" if the path is not a deed's."""
         found = self._router.find(path)
         if found is None or not isinstance(found[0], Deed):
             return ""
@@ -306,7 +312,7 @@ class Dashboard:
         return self._show_values(route, visit, session, await self._view(route, visit))
 
     async def _view(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
-        """Return the values for the template of a page. Raises `ApiError`, `PageError`, `TransportError`."""
+        """Return the template values of a page. Raises `ApiError`, `PageError`, `TransportError`."""
         visit.copy.begin_round()
         return await route.view(visit)
 
@@ -321,7 +327,7 @@ class Dashboard:
         return self._html(route.template, self._values(route, visit, values) | frame, status)
 
     def _frame(self, viewer: Viewer, session: Session) -> dict[str, Any]:
-        """Return the values that each page's menu needs: the viewer, the form key, and whether to show a sign-out."""
+        """Return the values for each page's menu: the viewer, the form key, and whether to show a sign-out button."""
         can_leave = not session.is_proxied or bool(self._sign_out_path)
         return {"viewer": viewer, "form_key": session.form_key, "can_leave": can_leave}
 
@@ -329,24 +335,25 @@ class Dashboard:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
 
     def _follow(self, viewer: Viewer, session: Session, at: str) -> Stream:
-        """Return a stream of the changes of an open page. at: its address.
+        """Return a stream of the changes of an open page.
 
-        Raises `PageError` if there is no such page, or it does not follow changes.
+        at: the address of the page.
+        Raises `PageError` if the page does not exist, or has no stream of changes.
         """
         path, _, query = at.removeprefix(ROOT).partition("?")
         route, visit = self._visit(viewer, path, dict(parse_qsl(query, max_num_fields=100)))
         if not isinstance(route, Page) or not route.live:
             raise PageError("This page does not change", "Reload it to see it anew.")
-        self._renderer.prepare(route.template)  # also of a job that is still to come
+        self._renderer.prepare(route.template)  # also for a job that does not exist yet
         screen = self._boards.find(viewer).screen(at, partial(self._render_again, session, route, visit))
         headers = {"cache-control": "no-store"}
         stream = Stream(screen.follow(), _EVENTS, headers=headers, is_endless=True)
         return self._streams.count(viewer, session, stream, _PROXIED_PAGE_SECONDS if session.is_proxied else None)
 
     async def _render_again(self, session: Session, route: Page, visit: Visit) -> str:
-        """Return the HTML of the main part of a page, as its viewer may see it now.
+        """Return the HTML of the main part of a page, with what its viewer is now allowed to see.
 
-        Raises `PageError` (401) if the session is closed, and what the view raises.
+        Raises `PageError` (401) if the session is closed, and the errors of the view.
         """
         if not self._sessions.is_open(session):
             raise PageError("You have signed out", "Open the dashboard again: muster dashboard", 401)
@@ -355,7 +362,7 @@ class Dashboard:
         now = msgspec.structs.replace(visit, now=self._clock.now())
         return self._renderer.render_main(route.template, self._values(route, now, await route.view(now)))
 
-    # Deeds.
+    # Deeds: changes that a viewer confirms.
 
     async def _act(self, route: Route, visit: Visit, form: Mapping[str, str], session: Session) -> Response:
         if not isinstance(route, Deed):
@@ -378,9 +385,9 @@ class Dashboard:
     async def _ask_again(
         self, route: Deed, visit: Visit, session: Session, form: Mapping[str, str], refusal: PageError
     ) -> Response:
-        """Return the page of a deed that was refused, with the reason and what the viewer entered in its form.
+        """Return the page of a refused deed again, with the reason and the values that the viewer entered.
 
-        Raises `refusal` if the page cannot be shown any more.
+        Raises `refusal` if the page can no longer be shown.
         """
         try:
             values = dict(await self._view(route, visit))
@@ -390,9 +397,9 @@ class Dashboard:
         return self._show_values(route, visit, session, values | {"refusal": refusal}, refusal.status)
 
     async def _read_form(self, request: InboundRequest, session: Session) -> Mapping[str, str]:
-        """Return the values of a form.
+        """Return the values of a submitted form.
 
-        Raises `PageError` (403) for a form that was not sent by a page of this viewer.
+        Raises `PageError` (403) if the form was not sent by a page of this viewer.
         """
         sent = await request.read(_FORM_BYTES)
         form = dict(parse_qsl(sent.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100))
@@ -403,7 +410,7 @@ class Dashboard:
             raise PageError("This form comes from elsewhere", "Open the page, and send the form from there.", 403)
         return form
 
-    # Answers.
+    # Responses.
 
     def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         base = {"viewer": None, "section": "", "form_key": "", "said": "", "trouble": "", "live_at": ""}
@@ -414,7 +421,7 @@ class Dashboard:
     def _explain(
         self, error: PageError | ApiError | TransportError, frame: Mapping[str, Any] | None = None
     ) -> Response:
-        """Return a page that explains an error, with its status.
+        """Return a page that explains an error, with the error's status code.
 
         frame: the values for the menu; None for a viewer who has not signed in.
         """
@@ -437,7 +444,7 @@ def _redirect(to: str, headers: Mapping[str, str] | None = None) -> Response:
 
 
 def _own_path(to: str) -> str:
-    """Return `to` if it is a path of this dashboard; the path of the first page for anything else."""
+    """Return `to` if it is a path of this dashboard, else the path of the overview."""
     is_own = to.startswith(f"{ROOT}/") and "//" not in to and "\\" not in to and to.isprintable()
     return quote(unquote(to), safe="/") if is_own else f"{ROOT}/"
 
@@ -448,4 +455,4 @@ def _address_of(visit: Visit) -> str:
 
 
 async def _no_rest() -> None:
-    """Do nothing: the next piece of a stream is sent at once."""
+    """Do nothing, so that the next piece of a stream is sent immediately."""

@@ -1,17 +1,18 @@
-"""Keep, for each viewer, the live copy and the open pages, for as long as the viewer has a page open.
+"""Manage each viewer's open pages and local copy of the cluster's objects, and schedule the rendering of pages.
 
-The pages of all viewers are rendered in rounds, each with the pages that are due. The work is bounded: the viewers
-share a 25th of the time evenly, and so do the open pages of each. A page that takes long is rendered less often.
-While more changes than `_CALM_CHANGES` come in a second, the server has other work, and the viewers share a 50th of the
-processor time that it uses instead. A page that is kept back for long says how old it is.
+Pages are rendered in rounds; a round renders the pages that are due. The work is bounded: all viewers share 1/25 of the
+time evenly, and so do the open pages of each viewer. A page that is slow to render is rendered less often. While the
+cluster has more than `_CALM_CHANGES` changes per second, the server is busy with other work, and the viewers share 1/50
+of the processor time that it uses instead. A page whose update is delayed for long shows its age.
 
-The age of a page is bounded, too, and this bound comes before that of the work: no page pauses for longer than
-`_MOST_PAUSE_SECONDS`. Pages that together take longer than a 25th of that time for one rendering of each (1.2 s) use a
-larger part. A pause cannot grow with the time that such a page takes, because most of that may be the wait for a
-cluster that answers slowly, and the page would stay old long after the cluster has recovered.
+The age of a page is bounded, too, and this bound takes precedence: no page pauses for longer than
+`_MOST_PAUSE_SECONDS`. Pages that together take longer than 1/25 of that time for one rendering each (1.2 s) use a
+larger share. The pause does not grow with the rendering time beyond that, because most of this time may be the wait for
+a slow cluster, and the page would stay outdated long after the cluster has recovered.
 
-The pages of one viewer share what they read in a round. The time for that counts evenly for the pages of the round, and
-a page that is due soon is rendered with those that are due now. Pages that cost the same thus stay together.
+The pages of one viewer share what they read in a round. The time for these reads is divided evenly among the pages of
+the round, and a page that is due soon is rendered with the pages that are due now. Pages of equal cost thus stay in the
+same round.
 """
 
 import asyncio
@@ -25,35 +26,35 @@ from muster.runtime.clock import Clock, process_seconds
 from muster.runtime.ids import Random
 from muster.runtime.tasks import cancel
 
-# At most so many viewers have a copy at a time; the one who was away for longest makes room.
+# The maximum number of viewers with a board. The viewer who has been inactive for longest is removed first.
 _MOST_BOARDS = 200
-# The shortest time between two renderings of a page; or so many times as long as one took, for each open page.
+# The minimum pause between two renderings of a page, and the pause as a multiple of its rendering time.
 _PAUSE_SECONDS, _PAUSE_FACTOR = 0.3, 24.0
-# A page that is the only open one follows changes within a second, so it gets a tenth.
+# A viewer's only open page should follow changes within a second, so it may use a tenth of the time.
 _PAUSE_FACTOR_ALONE = 9.0
-# The first rendering waits for lists and compiles templates, so it does not tell what the next ones take.
+# The first rendering waits for lists and compiles templates, so its time does not predict later rendering times.
 _FIRST_PAUSE_SECONDS = 1.0
-# A page that takes long, or whose cluster answers slowly, is not kept still for longer.
+# The maximum pause of a page, however long its rendering takes.
 _MOST_PAUSE_SECONDS = 30.0
-# With more changes in a second than this, the pauses are so many times as long for a server that uses a whole core.
+# Above this number of changes per second, pauses are multiplied by this factor for a server that uses one CPU core.
 _CALM_CHANGES, _BUSY_STRETCH = 100.0, 2.0
-_CALMED_PART = 0.5  # of these changes end it, so that a second in which a busy machine does little is no calm
-_LEAST_BUSY = 0.05  # a server that uses less of a core takes long for each change because others use the machine
-# The changes of so many seconds are counted for that. After a burst the pages are rendered at once.
+_CALMED_PART = 0.5  # calm starts again below this part of the limit, so that one slow second does not count
+_LEAST_BUSY = 0.05  # a server that uses less of a CPU core is slow because others use the machine
+# The interval in which changes are counted for that. After a burst, the pages are rendered immediately.
 _COUNTING_SECONDS = 1.0
-# A page with changes that are not shown says so when it is older than this.
+# A page with changes that are not shown yet displays its age above this number of seconds.
 _LATE_SECONDS = 2.0
-# A page is rendered with others if no more than this part of its pause is left, which is added to its next pause.
+# A page is rendered early with others if at most this part of its pause is left, which is added to its next pause.
 _EARLY_PART = 0.5
-_ROUND_SECONDS = 0.1  # the shortest time between two rounds
-# From the request for the changes of a page to its stream.
+_ROUND_SECONDS = 0.1  # the minimum time between two rounds
+# The maximum time between the request for a page's changes and the start of its stream.
 _OPENING_SECONDS = 60.0
-# A page is rendered anew after this time without a change, for what depends on the time alone.
+# A page is rendered again after this time without a change, because some values depend only on the time.
 _STILL_SECONDS = 15.0
 
 
 class Board:
-    """The pages that one viewer has open: the viewer's lists, and a screen for each open address."""
+    """The open pages of one viewer: the copy of the viewer's lists, and a screen for each open address."""
 
     def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event, processor: Callable[[], float]) -> None:
         self.copy = copy
@@ -61,16 +62,16 @@ class Board:
         self._clock = clock
         self._news = news
         self._screens: dict[str, Screen] = {}
-        self._kept_back: list[Screen] = []  # those that changed and are not due
+        self._kept_back: list[Screen] = []  # the screens that have changed but are not due
         self._processor = processor
-        self._counted, self._counted_at = 0, self.used  # the revision of the copy at a time
-        self._processed = processor()  # at the same time
+        self._counted, self._counted_at = 0, self.used  # the revision of the copy at the last count
+        self._processed = processor()  # the processor seconds at the last count
         self._stretch = 1.0  # the factor of all pauses
 
     def screen(self, address: str, render: Render) -> Screen:
-        """Return the screen of an address, which renders once for all browser tabs that have it open.
+        """Return the screen for an address, which is rendered once for all browser tabs that show it.
 
-        A screen is created if there is none; screens without a watching browser are dropped.
+        The screen is created if it does not exist; other screens without a browser tab are dropped.
         """
         now = self._clock.monotonic()
         # Whoever asked for a screen just now is about to watch it.
@@ -83,13 +84,13 @@ class Board:
 
     @property
     def watched(self) -> list[Screen]:
-        """The screens that at least one browser tab has open."""
+        """The screens that are open in at least one browser tab."""
         return [one for one in self._screens.values() if one.is_watched]
 
     def choose(self) -> list[Screen]:
-        """Return the watched screens that have changed and may be rendered now.
+        """Return the open screens that have changed and may be rendered now.
 
-        A screen that has changed but must wait for long tells its pages that they are old.
+        A changed screen whose rendering is delayed for long shows its age.
         """
         now, revision = self._clock.monotonic(), self.copy.revision
         changed = [one for one in self.watched if one.revision != revision or now - one.rendered >= _STILL_SECONDS]
@@ -104,15 +105,15 @@ class Board:
         return due
 
     def find_next(self) -> float:
-        """Return when the next screen may be rendered, on the monotonic clock."""
+        """Return the time at which the next screen may be rendered, on the monotonic clock."""
         now = self._clock.monotonic()
         soonest = min(map(self._find_due, self._kept_back), default=now + _STILL_SECONDS)
         return min(soonest, now + _COUNTING_SECONDS) if self._kept_back else soonest
 
     async def refresh(self, due: Sequence[Screen], share: int) -> None:
-        """Render these screens, send their changes, and set how long each then pauses.
+        """Render these screens, send their changes, and set the length of each screen's next pause.
 
-        share: how many viewers' boards share the processor; a pause is longer with several.
+        share: the number of boards that share the processor; more boards mean longer pauses.
         """
         now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
         self.copy.begin_round()
@@ -128,9 +129,9 @@ class Board:
             screen.revision, screen.rendered = revision, ended
 
     def _count_changes(self, now: float, revision: int) -> None:
-        """Set the factor of all pauses from the changes a second and the processor use of the server.
+        """Set the factor of all pauses from the changes per second and the processor use of the server.
 
-        Do nothing until some seconds have passed since the last time.
+        Does nothing within `_COUNTING_SECONDS` of the last count.
         """
         if (seconds := now - self._counted_at) < _COUNTING_SECONDS:
             return
@@ -141,23 +142,23 @@ class Board:
         self._counted, self._counted_at, self._processed = revision, now, processed
 
     def _find_due(self, screen: Screen, part: float = 1.0) -> float:
-        """Return when a part of a screen's pause will have passed, on the monotonic clock."""
+        """Return the time at which `part` of a screen's pause has passed, on the monotonic clock."""
         return screen.rendered + part * min(screen.pause * self._stretch, _MOST_PAUSE_SECONDS)
 
     async def _render(self, screen: Screen) -> float:
-        """Render a screen; return the seconds that this took, without work whose result other screens share."""
+        """Render a screen; return the seconds that this took, without the work that other screens share."""
         began, shared = self._clock.monotonic(), self.copy.sharing_seconds
-        await self._clock.sleep(0)  # waiting for a busy server counts: its pages are rendered less often
+        await self._clock.sleep(0)  # the wait counts, so that a busy server renders less often
         await screen.refresh()
         return self._clock.monotonic() - began - (self.copy.sharing_seconds - shared)
 
     async def close(self) -> None:
-        """End the watches of the viewer's lists."""
+        """Stop the watches of the viewer's lists."""
         await self.copy.close()
 
 
 class Boards:
-    """The boards of all viewers, and the tasks that render them. Boards that no viewer uses are dropped.
+    """The boards of all viewers, and the tasks that render them. Unused boards are dropped.
 
     processor: returns the seconds of processor time that the server has used.
     """
@@ -172,7 +173,10 @@ class Boards:
         self._tasks: list[asyncio.Task[None]] = []
 
     def find(self, viewer: Viewer) -> Board:
-        """Return the board of a viewer, and create it if there is none; the first one starts the tasks that render."""
+        """Return the board of a viewer, and create it if it does not exist.
+
+        The first board starts the rendering tasks.
+        """
         board = self._boards.get(viewer.key)
         if board is None:
             self._make_room()
@@ -188,27 +192,27 @@ class Boards:
         return viewer.key in self._boards
 
     def _find_lists(self, viewer: Viewer) -> Lists | None:
-        """Return the lists that all viewers share; None if each viewer's lists are followed separately."""
+        """Return the lists that all viewers share; None if each viewer's lists are watched separately."""
         if self._lists is None and viewer.follower is not None:
             self._lists = Lists(viewer.follower, self._clock, self._random, has_all_rights=True)
         return self._lists if viewer.follower is not None else None
 
     async def close(self) -> None:
-        """Stop the tasks that render, and close all boards."""
+        """Stop the rendering tasks, and close all boards."""
         await cancel(self._tasks)
         for board in self._boards.values():
             await board.close()
         self._boards.clear()
 
     async def _render(self) -> None:
-        """Render screens in rounds, for ever: after a change, or when a screen that changed before is due."""
+        """Render screens in rounds forever: after a change, or when an earlier changed screen is due."""
         next_due = self._clock.monotonic() + _STILL_SECONDS
         while True:
             try:
                 async with asyncio.timeout(max(next_due - self._clock.monotonic(), _ROUND_SECONDS)):
                     await self._news.wait()
             except TimeoutError:
-                pass  # a page is due, or is rendered anew for what depends on the time alone
+                pass  # a page is due, or is rendered again because values depend on the time
             self._news.clear()
             boards = [*self._boards.values()]
             viewers = sum(bool(board.watched) for board in boards)

@@ -1,4 +1,4 @@
-"""Compress pages, which shrink to a tenth."""
+"""Compress pages, which reduces them to a tenth of their size."""
 
 import asyncio
 import zlib
@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from muster.runtime.transport import Response
 
 _FROM_BYTES = 1024
-# A longer page is compressed in a thread, so that the loop goes on.
+# A longer page is compressed in a thread, to keep the event loop responsive.
 _ASIDE_BYTES = 64 * 1024
 _LEVEL = 6
 
 
 async def compress(answer: Response, accepted: str) -> Response:
-    """Return an answer compressed by gzip if the client accepts that and the body is large; else unchanged.
+    """Return a response compressed with gzip if the client accepts that and the body is large; else unchanged.
 
-    accepted: the header Accept-Encoding.
+    accepted: the value of the header Accept-Encoding.
     """
     if len(answer.body) < _FROM_BYTES or "gzip" not in accepted or "content-encoding" in answer.headers:
         return answer

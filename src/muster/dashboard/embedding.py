@@ -1,6 +1,6 @@
-"""Put the dashboard beside the API of `muster up`, at the same address.
+"""Serve the dashboard next to the API of `muster up`, at the same address.
 
-The pages are loaded with the first request for one: many servers are never looked at.
+The modules of the pages are imported with the first request for a page, because many servers never get one.
 """
 
 import asyncio
@@ -36,15 +36,17 @@ def make_pages(
 ) -> Pages:
     """Return the dashboard's pages for the API server of an embedded cluster.
 
-    identify: returns the user of a request. connect: returns a client that acts as a user. names: the names by which
-    other machines reach the server. url: the API's on this machine.
+    identify: returns the user of a request.
+    connect: returns a client that acts as a user.
+    names: the names under which other machines reach the server.
+    url: the URL of the API on this machine.
     """
     embedded = _Embedded(home, plane, identify, connect, names, url.replace("https:", "http:", 1))
     return Pages(ROOT, embedded.answer, embedded.close)
 
 
 class _Embedded:
-    """The dashboard of one server, which is created at the first request."""
+    """The dashboard of one server, created at the first request."""
 
     def __init__(
         self,
@@ -58,10 +60,10 @@ class _Embedded:
         self._home, self._plane, self._connect = home, plane, connect
         self._identify, self._names, self._address = identify, names, address
         self._dashboard: Dashboard | None = None
-        self._peers: dict[int, tuple[float, User]] = {}  # by the id of a Unix user: until when, and who it is
+        self._peers: dict[int, tuple[float, User]] = {}  # by Unix user id: the end of validity, and the user
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; create the dashboard first if there is none."""
+        """Handle one request; create the dashboard first if it does not exist."""
         dashboard = self._dashboard or await self._open()
         await dashboard(scope, receive, send)
 
@@ -72,7 +74,7 @@ class _Embedded:
 
     async def _open(self) -> "Dashboard":
         await asyncio.to_thread(import_module, "muster.dashboard.app")
-        if self._dashboard is None:  # another request may have been faster
+        if self._dashboard is None:  # a concurrent request may have created it in the meantime
             self._dashboard = self._make()
         return self._dashboard
 
@@ -88,7 +90,8 @@ class _Embedded:
             find_namespace,
             self._home / SIMULATIONS,
         )
-        # Browsers send a cookie to every server of a host, whatever its port, so each server's has a name of its own.
+        # Browsers send a cookie to all servers on a host, whatever their port, so each server's cookie has another
+        # name.
         name = f"muster-{sha256(str(self._home.absolute()).encode()).hexdigest()[:8]}"
         sessions = Sessions(clock, self._home / SESSIONS)
         return Dashboard(host, sessions, clock, random, hosts=self._names, name=name, address=self._address)
@@ -96,7 +99,7 @@ class _Embedded:
     async def _find_user(self, proof: "Proof") -> User:
         """Return the user whom a proof names. Raises `ApiError` (401, 403).
 
-        A Unix user is remembered for some seconds, as the look-up takes a thread.
+        A Unix user is cached for a few seconds, because the lookup needs a thread.
         """
         now = self._plane.inputs.clock.monotonic()
         if proof.peer is not None and proof.peer in self._peers and self._peers[proof.peer][0] > now:
@@ -108,7 +111,7 @@ class _Embedded:
 
 
 def find_namespace(user: User) -> str:
-    """Return the namespace of a user's jobs: a service account's own, a Unix user's own, or else `default`."""
+    """Return the namespace of a user's jobs: that of the service account or the Unix user, else `default`."""
     if not user.name.startswith(UNIX_PREFIX):
         return find_home_namespace(user.name) or "default"
     return namespace_of(user.name.removeprefix(UNIX_PREFIX), int(user.uid))

@@ -1,10 +1,10 @@
-"""Decide which requests reach a page, and which headers every answer carries. Pure."""
+"""Decide which requests may reach a page, and which headers each response has. Pure."""
 
 import re
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 
-# The pages run no script and show nothing but what this server sends, and no other page may frame them.
+# The pages run only scripts of this server, load nothing from elsewhere, and must not be framed by another page.
 HEADERS: Mapping[str, str] = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -23,10 +23,11 @@ _FROM_HERE = ("", "same-origin", "none")
 
 
 def is_known_host(host: str, names: Collection[str]) -> bool:
-    """Return whether the Host header of a request names this server, and no foreign name that points to it.
+    """Return whether the Host header names this server, rather than a foreign name that resolves to it.
 
-    The check prevents DNS rebinding. host: the header. names: the names and addresses of the server beside those of
-    loopback, in lower case.
+    The check prevents DNS rebinding.
+    host: the value of the header.
+    names: the names and addresses of the server in lower case, in addition to loopback names.
     """
     found = _HOST.fullmatch(host.lower())
     if found is None:
@@ -43,10 +44,10 @@ def _is_loopback(name: str) -> bool:
 
 
 def is_from_here(host: str, origin: str, site: str) -> bool:
-    """Return whether a page of this server sent a write, as the request's headers show.
+    """Return whether a write was sent by a page of this server, according to the request's headers.
 
-    host, origin, site: the headers Host, Origin and Sec-Fetch-Site; "" where the browser sends none. A request with
-    neither of the last two is not from here.
+    host, origin, site: the headers Host, Origin and Sec-Fetch-Site; "" if the browser did not send them. The result is
+    False if the request has neither of the last two.
     """
     if site not in _FROM_HERE:
         return False

@@ -1,4 +1,4 @@
-"""Read the lines of jobs for a page. The pages of one round, and of one viewer, share what is read."""
+"""Read the rows of the job list. The pages that one viewer has in one round share the result."""
 
 from typing import Any, NamedTuple
 
@@ -10,7 +10,8 @@ from muster.insight.reader.visible import visible_job_rows
 class JobRows(NamedTuple):
     """The rows of the job list.
 
-    namespace: whose jobs they are; "" for all. unseen: sentences on what the viewer may not see.
+    namespace: the namespace of the jobs; "" for all namespaces.
+    unseen: sentences about what the viewer may not see.
     """
 
     rows: list[dict[str, Any]]
@@ -19,9 +20,9 @@ class JobRows(NamedTuple):
 
 
 async def read_job_rows(visit: Visit, namespace: str = "") -> JobRows:
-    """Return the rows of the jobs of a namespace; for "", of all namespaces or of the viewer's own. Raises `ApiError`.
+    """Return the rows of the jobs in a namespace; for "", in all namespaces or else in the viewer's own namespace.
 
-    Pages that are rendered together share the result.
+    Pages that are rendered in the same round share the result. Raises `ApiError`.
     """
     return await visit.copy.share(("job rows", namespace), lambda: _read(visit, namespace))
 

@@ -1,6 +1,6 @@
-"""Send changes to open pages: one stream of server-sent events for each, and one rendering for all who see the same.
+"""Send changes to open pages: a stream of server-sent events per tab, and one rendering for all tabs of a page.
 
-A screen says what is to be rendered and who gets it. When that happens, the boards decide (`boards`).
+A screen knows how to render a page and which tabs show it. `boards` decides when to render.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from muster.dashboard.refusals import explain_error
 from muster.dashboard.visits import PageError
 from muster.runtime.transport import TransportError
 
-# A page that takes longer waits for a server that does not answer.
+# The timeout of a rendering in seconds; a slower page waits for a server that does not respond.
 _RENDER_SECONDS = 10.0
 _HEARTBEAT_SECONDS = 5.0
-_MOST_WAITING = 4  # events for a page that reads slowly; then it gets the whole page instead
+_MOST_WAITING = 4  # events per slow reader; beyond that the reader gets the whole page instead
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,14 @@ Render = Callable[[], Awaitable[str]]
 
 
 class Screen:
-    """An open page of one viewer, rendered once for all browser tabs that have it open.
+    """An open page of one viewer, rendered once for all browser tabs that show it.
 
-    began: called when a tab opens it. find_trouble: returns what keeps the page from being up to date; "" for nothing.
-    made: when it was created, on the clock of the boards. revision: of the viewer's lists when it was rendered last.
-    rendered: when that was. pause: the seconds until it may be rendered again, if not much else changes.
+    began: called when a tab opens the page.
+    find_trouble: returns what keeps the page from being up to date; "" for nothing.
+    made: the time at which the screen was created, on the clock of the boards.
+    revision: the revision of the viewer's lists at the last rendering.
+    rendered: the time of the last rendering.
+    pause: the seconds until the next rendering while few other objects change.
     """
 
     def __init__(self, render: Render, find_trouble: Callable[[], str], began: Callable[[], None], made: float) -> None:
@@ -42,12 +45,12 @@ class Screen:
         self._watchers: set[asyncio.Queue[bytes]] = set()
         self._shown: Shown | None = None
         self._whole = b""
-        self._trouble = b""  # the event by which the pages say that something is the matter
-        self._is_late = False  # whether the pages say how old they are
+        self._trouble = b""  # the event with which the page reports a problem
+        self._is_late = False  # whether the page shows its age
 
     @property
     def is_watched(self) -> bool:
-        """Whether any browser tab has the page open."""
+        """Whether any browser tab shows the page."""
         return bool(self._watchers)
 
     async def follow(self) -> AsyncIterator[bytes]:
@@ -58,7 +61,7 @@ class Screen:
             waiting.put_nowait(self._whole)
         if self._trouble:
             waiting.put_nowait(self._trouble)
-        self._is_late = False  # the new reader is told, too
+        self._is_late = False  # so that the new tab is told about the age, too
         self._began()
         try:
             yield b"retry: 1000\n\n"
@@ -73,13 +76,16 @@ class Screen:
             self._watchers.discard(waiting)
 
     def say_late(self, seconds: float) -> None:
-        """Tell the open tabs that the page is old, once until the next rendering. seconds: its age."""
+        """Tell the open tabs, once until the next rendering, that the page is outdated.
+
+        seconds: the age of the page.
+        """
         if not self._is_late:
             self._is_late = True
             self._send(_encode("late", {"seconds": seconds}))
 
     async def refresh(self) -> None:
-        """Render the page, and send the changes to the open tabs; an error is sent as a remark."""
+        """Render the page, and send the changes to the open tabs. An error is sent as a remark."""
         try:
             async with asyncio.timeout(_RENDER_SECONDS):
                 html = await self._render()
@@ -95,9 +101,9 @@ class Screen:
             self._say_trouble("This page cannot be shown: the server's log says why.")
 
     def _publish(self, html: str, trouble: str) -> None:
-        """Send what changed since the last rendering.
+        """Send what has changed since the last rendering.
 
-        trouble: a remark on what keeps the page from being up to date; "" for none.
+        trouble: a remark about what keeps the page from being up to date; "" for none.
         """
         is_over = bool(self._trouble) and not trouble
         self._shown, changed = find_changes(None if is_over else self._shown, html)
@@ -109,7 +115,7 @@ class Screen:
         elif self._is_late:
             self._send(_encode("late", {"seconds": 0.0}))
         self._is_late = False
-        if event and (is_new or changed != {}):  # a page takes any change for the end of a trouble
+        if event and (is_new or changed != {}):  # a page takes any change as the end of a problem
             self._send(event)
 
     def _say_trouble(self, text: str) -> None:
@@ -118,7 +124,7 @@ class Screen:
 
     def _send(self, event: bytes) -> None:
         for waiting in self._watchers:
-            if waiting.qsize() >= _MOST_WAITING:  # it reads slowly, and needs the newest only
+            if waiting.qsize() >= _MOST_WAITING:  # the tab reads slowly, and only needs the newest state
                 while not waiting.empty():
                     waiting.get_nowait()
                 waiting.put_nowait(self._whole)

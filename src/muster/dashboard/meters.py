@@ -1,4 +1,4 @@
-"""Draw how much of a quota or of a node is used. The number always stands beside the bar. Pure."""
+"""Draw the used part of a quota or node as a bar, always next to the number. Pure."""
 
 from muster.charts.markup import Markup
 from muster.charts.meter import Part, draw_meter
@@ -8,7 +8,7 @@ from muster.insight.text import format_quantity
 
 
 def draw_share(share: QuotaShare) -> Markup:
-    """Return a bar of a quota: its used, lent and, beyond a mark, borrowed part."""
+    """Return a bar with the used and lent parts of a quota and, beyond a mark, the borrowed part."""
     own = share.used - share.borrowed
     total = max(share.nominal, share.nominal + share.borrowed, share.used)
     parts = (
@@ -20,13 +20,13 @@ def draw_share(share: QuotaShare) -> Markup:
 
 
 def draw_amount(amount: NodeAmount) -> Markup:
-    """Return a bar of how much of a node's resource pods request."""
+    """Return a bar with the part of a node's resource that pods request."""
     has = format_quantity(amount.resource, amount.has)
     known = f"{format_quantity(amount.resource, amount.used)} of {has} requested" if amount.used is not None else has
     return draw_meter((Part(0, amount.used or 0, "used"),), amount.has, f"{amount.resource}: {known}")
 
 
 def describe_amount(amount: NodeAmount) -> str:
-    """Return how much of a node's resource pods request, such as `3/8`; `-/8` if that is not known."""
+    """Return the amount of a node's resource that pods request, such as `3/8`; `-/8` if it is unknown."""
     used = "-" if amount.used is None else format_quantity(amount.resource, amount.used)
     return f"{used}/{format_quantity(amount.resource, amount.has)}"

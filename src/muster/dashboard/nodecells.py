@@ -1,7 +1,7 @@
-"""Draw a map of nodes as small cells, one for each, so that thousands fit on a page. Pure.
+"""Draw a map of nodes as small cells, one per node, so that thousands fit on a page. Pure.
 
-A cell is coloured by how much of the node is requested, or by the job on it. A sign in the cell and its title say the
-same without colour.
+The colour of a cell shows how much of the node is requested, or the job on the node. A sign in the cell and its tooltip
+show the same without colour.
 """
 
 from collections import Counter
@@ -17,32 +17,36 @@ from muster.insight.nodes import NodeGroup, NodeRow
 from muster.insight.reader.listing.memo import Memo
 
 BY_USE, BY_JOB = "use", "job"
-CELLS = "node cells"  # the topic of a memo
+CELLS = "node cells"  # the key in a memo
 _STEPS = 5
 
 
 class Coloring(Struct, frozen=True):
     """The meaning of the colours in the map of nodes.
 
-    by: BY_USE, BY_JOB, or a resource whose requested part the colour shows. jobs: the colour of each job that has one.
+    by: BY_USE, BY_JOB, or the resource whose requested part the colour shows.
+    jobs: the colour of each job that has one.
     """
 
     by: str
     jobs: Mapping[str, str] = {}
 
     def find_job_color(self, row: NodeRow) -> str:
-        """Return the colour of the job with the most pods on a node; "" if it has no colour, or there is no job."""
+        """Return the colour of the job with the most pods on a node; "" if there is no job, or it has no colour."""
         return self.jobs.get(row.jobs[0], "") if row.jobs else ""
 
 
 def choose_colors(rows: Iterable[NodeRow]) -> dict[str, str]:
-    """Return a colour for each of the jobs that have the most pods on the most nodes."""
+    """Return a colour for each of the jobs that dominate the most nodes."""
     counts = Counter(row.jobs[0] for row in rows if row.jobs)
     return {job: str(number) for number, (job, _) in enumerate(counts.most_common(COLORS))}
 
 
 def draw_group(group: NodeGroup, coloring: Coloring, memo: Memo) -> Markup:
-    """Return the drawing of a group's nodes as cells. memo: keeps cells of earlier drawings."""
+    """Draw a group's nodes as cells.
+
+    memo: caches the cells of earlier drawings.
+    """
     return Markup("".join(_recall_cell(row, coloring, memo) for row in group.rows))
 
 
@@ -79,9 +83,9 @@ def _choose_sign(row: NodeRow) -> str:
 
 
 def find_part(row: NodeRow, by: str) -> float:
-    """Return the requested part of a node's resource, from 0 to 1; by BY_USE, of its scarcest resource.
+    """Return the requested part of a node's resource, from 0 to 1; for BY_USE, of its scarcest resource.
 
-    0 if the node lacks the resource.
+    Returns 0 if the node lacks the resource.
     """
     if by == BY_USE:
         return row.load
@@ -89,7 +93,7 @@ def find_part(row: NodeRow, by: str) -> float:
 
 
 def _describe_cell(row: NodeRow, by: str, part: float) -> str:
-    """Return the tooltip of a node's cell: its name, its health, and its job or requested part."""
+    """Return the tooltip of a node's cell: its name, its health, and its job or the requested part."""
     health = "" if row.health == "Ready" else f", {row.health}"
     if row.jobs is None:
         return f"{row.name}{health}"
@@ -100,7 +104,7 @@ def _describe_cell(row: NodeRow, by: str, part: float) -> str:
 
 
 def draw_gpus(gpus: Sequence[GpuRow]) -> Markup:
-    """Return a drawing of the GPUs of a node, a cell with the state for each."""
+    """Draw the GPUs of a node as one cell per GPU that shows its state."""
     states = Counter(gpu.state for gpu in gpus)
     label = ", ".join(f"{count} {state.lower()}" for state, count in states.items())
     cells = (
@@ -116,6 +120,6 @@ _GPU_SIGNS = {"Ill": "×", "Used": "▪"}
 
 
 def describe_gpu(gpu: GpuRow) -> str:
-    """Return the tooltip of a GPU: its name, its model, its state, and the job that uses it."""
+    """Return the tooltip of a GPU: its name, model and state, and the job that uses it."""
     name = f"GPU {gpu.gpu}" + (f" ({gpu.model})" if gpu.model else "")
     return f"{name}: {gpu.state.lower()}" + (f" by {gpu.job}" if gpu.job and gpu.state == "Used" else "")

@@ -1,7 +1,8 @@
-"""Decide what of a page to send again after a change. Pure.
+"""Decide which part of a page to send again after a change. Pure.
 
-Templates mark what changes by itself, such as a row of a table, with `<!--piece ID-->...<!--/piece-->` around an
-element of that id. While only pieces change, only these are sent; when one comes, goes or moves, the whole is.
+Templates enclose each part that changes on its own, such as a row of a table, in `<!--piece ID-->...<!--/piece-->`,
+around an element with that id. While only the content of pieces changes, only changed pieces are sent. If a piece is
+added, removed or moved, the whole page is sent.
 """
 
 import re
@@ -9,12 +10,12 @@ import re
 import msgspec
 
 _PIECE = re.compile(r"<!--piece ([^>\s]+)-->(.*?)<!--/piece-->", re.DOTALL)
-# The text of an age changes with time alone, and the page keeps it up to date.
+# The text of an age changes with time, and the page's script keeps it up to date.
 _AGE = re.compile(r'(<time class="(?:age|until)"[^>]*>)[^<]*')
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A page as it was sent: the HTML with places instead of its pieces, and each piece's HTML by its id."""
+    """A page as it was sent: the HTML with placeholders for its pieces, and each piece's HTML by its id."""
 
     frame: str
     pieces: dict[str, str]
@@ -28,9 +29,9 @@ def split_page(html: str) -> Shown:
 
 
 def find_changes(before: Shown | None, html: str) -> tuple[Shown, dict[str, str] | None]:
-    """Return the page in its pieces, and what to send to the browser.
+    """Return the page split into pieces, and what to send to the browser.
 
-    That is the changed pieces by id, {} if none changed, or None for the whole page.
+    The second result is the changed pieces by id, {} if none changed, or None to send the whole page.
     """
     after = split_page(html)
     if before is None or before.frame != after.frame or before.pieces.keys() != after.pieces.keys():

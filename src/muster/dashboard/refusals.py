@@ -1,4 +1,4 @@
-"""Say what the server refused, as sentences that name the missing right and whom to ask for it. Pure."""
+"""Describe what the server refused, with the missing right and whom to ask for it. Pure."""
 
 import re
 
@@ -14,7 +14,7 @@ _MISSING_RIGHT = re.compile(
 
 
 def explain_error(error: ApiError | TransportError) -> str:
-    """Return the server's message as a sentence; for a missing right, also whom to ask for it."""
+    """Return the server's message as a sentence; for a missing right, with whom to ask for it."""
     sentence = make_sentence(str(error))
     right = _MISSING_RIGHT.search(str(error)) if isinstance(error, ApiError) and error.code == _FORBIDDEN else None
     if right is None:
@@ -24,6 +24,10 @@ def explain_error(error: ApiError | TransportError) -> str:
 
 
 def ask_for_right(verb: str, resource: str, namespace: str) -> str:
-    """Return the advice to ask for a right. resource: as `jobs.batch`. namespace: "" for the whole cluster."""
+    """Return the advice to ask for a right.
+
+    resource: the resource, such as `jobs.batch`.
+    namespace: the namespace; "" for the whole cluster.
+    """
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     return f"Ask an administrator of the cluster for the right to {verb} {resource} {where}."

@@ -1,4 +1,4 @@
-"""Render templates. Every value is escaped: names, labels, messages and output are what strangers wrote."""
+"""Render templates. Every value is escaped, because names, labels, messages and output come from other users."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -23,8 +23,8 @@ _MENU = (
 )
 
 
-# Some six lines of a column. A program's last words may be many more.
-_LIST_CHARACTERS = 400  # the page of a job has the whole text
+# About six lines of a table column. The last output of a program may be much longer.
+_LIST_CHARACTERS = 400  # the page of a job shows the whole text
 
 
 class Renderer:
@@ -51,40 +51,40 @@ class Renderer:
         }
 
     def prepare(self, template: str) -> None:
-        """Compile a template, if it has not been compiled yet, so that the first rendering is fast."""
+        """Compile a template unless it has been compiled already, so that the first rendering is fast."""
         self._environment.get_template(template)
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return the HTML of a whole page, with the menu."""
+        """Return the HTML of a whole page, including the menu."""
         return self._environment.get_template(template).render(values, layout="base.html")
 
     def render_main(self, template: str, values: Mapping[str, Any]) -> str:
-        """Return the HTML of the main part of a page, the only part that changes while the page is open."""
+        """Return the HTML of the main part of a page, which is the only part that changes while the page is open."""
         return self._environment.get_template(template).render(values, layout="bare.html")
 
 
 def render_age(moment: datetime | None, now: datetime) -> Markup:
-    """Return how long ago a moment was, as an element that the page's script keeps up to date; empty for None."""
+    """Return how long ago a time was, as an element that the page's script keeps up to date; empty for None."""
     return Markup() if moment is None else _render_time("age", moment, format_age(moment, now))
 
 
 def render_until(moment: datetime | None, now: datetime) -> Markup:
-    """Return how long it is until a moment, as an element that the page's script keeps up to date; empty for None."""
+    """Return how long it is until a time, as an element that the page's script keeps up to date; empty for None."""
     return Markup() if moment is None else _render_time("until", moment, format_age(now, moment))
 
 
 def render_offset(moment: datetime, start: datetime) -> Markup:
-    """Return how long after the start of a job's life a moment was, as an HTML element."""
+    """Return the time between the start of a job's life and a later time, as an HTML element."""
     return _render_time("offset", moment, format_age(start, moment))
 
 
 def _render_time(kind: str, moment: datetime, text: str) -> Markup:
-    """Return a text about a moment as a `time` element; its tooltip is the moment, in the viewer's time zone."""
+    """Return a text about a time as a `time` element. Its tooltip is the time in the viewer's time zone."""
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return make_element("time", {"class": kind, "datetime": since, "title": title}, text)
 
 
 def render_duration(seconds: float | None) -> str:
-    """Return a number of seconds as text such as `3h20m`; "" for None."""
+    """Return a duration in seconds as text such as `3h20m`; "" for None."""
     return "" if seconds is None else format_duration(int(seconds))

@@ -1,7 +1,7 @@
-"""Ask whether a viewer may make a change, so that a page can leave out buttons that the server would refuse.
+"""Find out whether a viewer may make a change, so that a page can omit buttons that the server would refuse.
 
-The server still decides about every change. While the answer is not known, the buttons are shown. The page that asks
-before a change waits for the answer.
+The server still decides about every change. Buttons are shown until the server's response is known. The page that asks
+for confirmation of a change waits for the response.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ _SECONDS = 60.0
 
 
 def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
-    """Return the rights of which a change of a job needs at least one, the usual one first.
+    """Return the rights of which a change of a job needs at least one, the usual right first.
 
-    choice: the change. kind: of the job; None for one that only its Workload describes. Which right it is depends on
-    the state of the job.
+    choice: the name of the change.
+    kind: the kind of the job; None for a job that only its Workload describes.
+    The state of the job determines which of the rights is needed.
     """
     if choice == "retry":
         return (Right("create", JOB),)
@@ -34,10 +35,11 @@ def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
 
 
 async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> str:
-    """Return which right the viewer lacks to change an object; "" if the viewer has one of them.
+    """Return which right the viewer lacks for changing an object; "" if the viewer has one of the rights.
 
-    "" is also the result until the server has answered. name: of the object. namespace: "" for kinds of the whole
-    cluster. An answer counts for some seconds.
+    name: the name of the object.
+    namespace: the namespace of the object; "" for a cluster-scoped kind.
+    Until the server has responded, the result is "", too. A response is cached for a few seconds.
     """
     review = partial(_review, visit, rights, name, namespace)
     is_allowed: bool | None = await visit.copy.answers.ask(("rights", *rights, name, namespace), _SECONDS, review)
@@ -48,9 +50,9 @@ async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespa
 
 
 async def require_right(visit: Visit, rights: Sequence[Right], name: str, namespace: str = "") -> None:
-    """Ask the server now whether the viewer has one of the rights to change an object.
+    """Query the server now whether the viewer has one of the rights for changing an object.
 
-    Raises `PageError` (403) for a viewer who has none of them, and `ApiError`, `TransportError`.
+    Raises `PageError` (403) if the viewer has none of them, and `ApiError`, `TransportError`.
     """
     if not await _review(visit, rights, name, namespace):
         advice = ask_for_right(rights[0].verb, rights[0].resource, namespace)

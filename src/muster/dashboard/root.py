@@ -1,4 +1,4 @@
-"""Name the path below which all pages are."""
+"""The path below which all pages of the dashboard are."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The states of jobs for people who look: in words, and in colours that are never the only sign. Pure."""
+"""The display of jobs' states: in words, and in colours that are never the only sign. Pure."""
 
 from muster.insight.jobs.state import WAITING
 
@@ -23,7 +23,7 @@ _COLOR_BY_STATE = {state: color for color, states in _COLORS.items() for state i
 
 
 def is_in_state(state: str, state_filter: str) -> bool:
-    """Return whether a job's state passes a filter for a state or a group of states; "" passes all."""
+    """Return whether a job's state matches a filter, which is a state or a group of states; "" matches all."""
     return not state_filter or state == state_filter or state in GROUPS.get(state_filter, ())
 
 

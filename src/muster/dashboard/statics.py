@@ -1,6 +1,7 @@
-"""The files that every page uses: one style sheet, one script, and what is shipped of others.
+"""The files that every page uses: a style sheet, a script, and files of third parties.
 
-The address of a file holds a hash of its content, so that a browser keeps it for ever and never has an old one.
+The address of a file contains a hash of its content, so that a browser may cache it forever and never uses an old
+version.
 """
 
 from functools import cache
@@ -18,12 +19,15 @@ _TYPES = {
 
 
 def url_of_static(name: str) -> str:
-    """Return the address of a static file, which contains a digest of its content."""
+    """Return the address of a static file, which contains a hash of its content."""
     return f"/ui{PREFIX}{_read(name)[0]}/{name}"
 
 
 def answer_static(path: str) -> Response | None:
-    """Return the answer with the static file that a path names; None if there is none. path: begins with `PREFIX`."""
+    """Return the response with the static file of a path; None if there is no such file.
+
+    path: the path, which starts with `PREFIX`.
+    """
     digest, _, name = path.removeprefix(PREFIX).partition("/")
     if name not in list_names():
         return None

@@ -1,4 +1,4 @@
-"""Ask what pods use now, which no watch keeps up to date."""
+"""Read the current resource use of pods, which cannot be watched."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,9 +11,9 @@ _SECONDS = 5.0
 
 
 async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodUsage]:
-    """Return the measured usage of the pods of a namespace ("": of all), as far as the viewer may see it.
+    """Return the measured use of the pods in a namespace ("": in all), as far as the viewer may see it.
 
-    A page does not wait for the server: without an answer so far, the result is empty.
+    A page does not wait for the server: until the first response, the result is empty.
     """
     find = partial(read_usage, visit.viewer.client, namespace, _ignore)
     metrics: Sequence[PodUsage] | None = await visit.copy.answers.ask(("usage", namespace), _SECONDS, find)
@@ -21,4 +21,4 @@ async def ask_usage(visit: Visit, namespace: str) -> Sequence[PodUsage]:
 
 
 def _ignore(_sentence: str) -> None:
-    """Ignore a sentence on usage that the viewer may not see: the page's column then stays empty."""
+    """Ignore a sentence about use that the viewer may not see. The page's column is then empty."""

@@ -1,4 +1,4 @@
-"""Define a visit, which is one request of a viewer, and the kinds of pages that answer it."""
+"""Define a visit, which is one request of a viewer, and the kinds of routes that handle it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
@@ -14,14 +14,17 @@ from muster.dashboard.viewing.copy import Copy
 from muster.dashboard.viewing.hosts import Viewer
 from muster.runtime.transport import Response
 
-_MOST_SHOWN = 80  # characters of a name that nothing can have
+_MOST_SHOWN = 80  # the number of characters to show of an invalid name
 
 
 class Visit(Struct, frozen=True):
-    """One request of a viewer, as views get it.
+    """One request of a viewer, as passed to views.
 
-    path: below `ROOT`. names: the parts of the path that the pattern of the page names. query: the first value of each
-    parameter. copy: a client with the viewer's rights whose lists come from memory. now: the time of the request.
+    path: the path below `ROOT`.
+    names: the parts of the path by their name in the page's pattern.
+    query: the first value of each query parameter.
+    copy: a client with the viewer's rights whose lists come from memory.
+    now: the time of the request.
     read_only: whether pages offer no changes.
     """
 
@@ -35,7 +38,7 @@ class Visit(Struct, frozen=True):
 
 
 class PageError(Exception):
-    """The error of a page that cannot be shown: its title, what is wrong and what to do, and the HTTP status."""
+    """A page that cannot be shown: its title, the reason and the remedy, and the HTTP status."""
 
     def __init__(self, title: str, text: str, status: int = 404) -> None:
         super().__init__(title)
@@ -45,9 +48,10 @@ class PageError(Exception):
 class Page(Struct, frozen=True):
     """A page made of a template and the values that its view returns.
 
-    pattern: a path below `ROOT` whose parts in braces match one part of an address each. view: returns the values of
-    the template. Raises `PageError`, `ApiError`, `TransportError`. section: the entry of the menu that is current.
-    live: whether the page follows changes.
+    pattern: a path below `ROOT`; each part in braces matches one segment of an address.
+    view: returns the values of the template; raises `PageError`, `ApiError`, `TransportError`.
+    section: the current section of the menu.
+    live: whether the page is updated after changes.
     """
 
     pattern: str
@@ -58,9 +62,9 @@ class Page(Struct, frozen=True):
 
 
 class Download(Struct, frozen=True):
-    """A route whose answer is no page: a file, or a stream of events.
+    """A route whose response is not a page, but a file or a stream of events.
 
-    answer: returns it. Raises `PageError`, `ApiError`, `TransportError`.
+    answer: returns the response; raises `PageError`, `ApiError`, `TransportError`.
     """
 
     pattern: str
@@ -68,14 +72,14 @@ class Download(Struct, frozen=True):
 
 
 class Deed(Struct, frozen=True):
-    """A change that a viewer confirms: GET shows what will happen, POST makes the change.
+    """A change that a viewer confirms: GET shows what will happen, and POST makes the change.
 
     pattern: the path of both requests.
-    view: returns the values of the page that GET shows: `title`, `will` (what will happen, sentence by sentence),
-    `button`, `danger` (whether something ends), `back` (an address), and `fields` where the viewer has a choice.
-    act: makes the change with the values of the form, and returns a sentence on what was done. Raises what a view does;
-    the page then asks again, with the sentence of the error.
-    after: returns where the viewer goes then, from the visit and the values of the form.
+    view: returns the values of the page that GET shows: `title`, `will` (sentences about what will happen), `button`,
+    `danger` (whether something ends), `back` (an address), and `fields` if the viewer has a choice.
+    act: makes the change with the values of the form, and returns a sentence about what was done. It raises the errors
+    of a view; the page then asks again, with the message of the error.
+    after: returns the address of the page that follows, from the visit and the values of the form.
     """
 
     pattern: str
@@ -90,7 +94,7 @@ Route = Page | Download | Deed
 
 
 class Router:
-    """The table of routes by the pattern of their path."""
+    """The routes, in the order in which their path patterns are tried."""
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self._routes = [(_compile(one.pattern), one) for one in routes]
@@ -104,7 +108,11 @@ class Router:
 
 
 def require_name(kind: str, name: str, check: Callable[[str], Iterable[str]]) -> None:
-    """Raise `PageError` (404) if no object of a kind can have this name. check: returns what is wrong with a name."""
+    """Raise `PageError` (404) if no object of a kind can have this name.
+
+    kind: the kind, for the message.
+    check: returns what is wrong with a name.
+    """
     if [*check(name)]:
         shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
         raise PageError(f"There is no such {kind}", f"No {kind} can have the name {shown!r}.")
@@ -118,7 +126,7 @@ def _compile(pattern: str) -> Any:
 
 
 def make_address(*parts: str, **query: str) -> str:
-    """Return the address of a page from the parts of its path; parameters without a value are left out."""
+    """Return the address of a page from the segments of its path. Parameters without a value are left out."""
     path = "/".join((ROOT, *(quote(part, safe="") for part in parts)))
     said = {name: value for name, value in query.items() if value}
     return f"{path}?{urlencode(said)}" if said else path

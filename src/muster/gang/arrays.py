@@ -1,7 +1,8 @@
-"""numpy, imported when the first array is made, and the array types of this package.
+"""numpy, imported when the first array is created, and the array types of this package.
 
-Commands against a cluster read modules that compute with arrays, but most commands never make an array. Such commands
-start without numpy, and an installation without the server's parts works without numpy.
+Most commands read modules that compute with arrays, but never create an array. They start without the import of numpy,
+and work in an installation without the server's packages.
+
 Usage: `from muster.gang import arrays as np`.
 """
 
@@ -28,7 +29,7 @@ else:
     Ints = Mask = Floats = Any
 
     def __getattr__(name: str) -> Any:
-        """Import numpy and copy all its names into this module, so that later look-ups cost no function call."""
+        """Import numpy, and copy all its names into this module, so that later accesses cost no function call."""
         if name.startswith("__"):
             raise AttributeError(name)
         numpy = import_module("numpy")

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Demand(StrEnum):
-    """The purpose of waiting pods of a gang: its first start, a repair, growth, or the next wave."""
+    """The reason why pods of a gang wait: its first start, a repair, growth, or the next wave."""
 
     START = "start"
     REPAIR = "repair"
@@ -31,13 +31,13 @@ class Demand(StrEnum):
 
 
 class Size(Struct, frozen=True):
-    """The actual and the desired size of a gang.
+    """The current and the desired size of a gang.
 
-    wanted: how many members should run now.
-    bound: how many members have a node.
-    held: how many members the gang had when it last started or grew; members done by then count if `done` counts them.
-    done: how many completion indexes have finished; 0 if members have no index.
-    in_waves: whether the gang has more work than pods that run at the same time, and its first wave has started.
+    wanted: the number of members that should run now.
+    bound: the number of members that have a node.
+    held: the number of members at the gang's last start or growth, including finished members that `done` counts.
+    done: the number of finished completion indexes; 0 if members have no index.
+    in_waves: whether the Job has more completions than parallelism, and its first wave has started.
     """
 
     wanted: int
@@ -53,12 +53,12 @@ class Size(Struct, frozen=True):
 
     @property
     def growth(self) -> int:
-        """The number of desired members that the gang never had."""
+        """The number of desired members that the gang has never had."""
         return max(0, self.wanted + self.done - max(self.held, self.done))
 
 
 class Demands(Struct, Generic[T], frozen=True):
-    """The unbound pods of a gang by demand, without the pods that wait for other pods to be created."""
+    """The unbound pods of a gang by demand, without the pods that wait for further pods to be created."""
 
     start: tuple[T, ...] = ()
     repair: tuple[T, ...] = ()
@@ -67,10 +67,10 @@ class Demands(Struct, Generic[T], frozen=True):
 
 
 def split_demands(unbound: Sequence[T], size: Size, place: Callable[[T], int] | None = None) -> Demands[T]:
-    """Return the unbound pods of a gang, split by demand.
+    """Split the unbound pods of a gang by demand.
 
-    unbound: the pods that need a node, in the order in which they are to get one.
-    place: returns the index of a pod in its gang, counting from 0; None if the gang's pods have no index.
+    unbound: the pods that need a node, in the order in which they get one.
+    place: returns the index of a pod in its gang, from 0; None if the gang's pods have no index.
     """
     pods = tuple(unbound)
     if size.in_waves:
@@ -86,9 +86,9 @@ def split_demands(unbound: Sequence[T], size: Size, place: Callable[[T], int] | 
 
 
 def describe_demand(demand: Demand, pods: int) -> str:
-    """Return a sentence on what a running gang with this many waiting pods waits for.
+    """Return a sentence that describes what a running gang with this number of waiting pods waits for.
 
-    Return "" if the gang has not started.
+    Returns "" if the gang has not started.
     """
     count = "1 pod" if pods == 1 else f"{pods} pods"
     match demand:

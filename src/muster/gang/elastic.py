@@ -1,20 +1,20 @@
-"""Decide the sizes of elastic gangs: which shrink so that another can start, and which grow into free room.
+"""Decide the sizes of elastic gangs: which gangs shrink so that another can start, and which gangs grow.
 
-Every decision assumes that the pods which are being deleted are already gone. A shrink under way is therefore counted
-already, and is never requested twice.
+Every decision assumes that pods which are being deleted are gone already. A shrink in progress is therefore taken into
+account, and is not requested twice.
 
 1. A waiting elastic gang that does not fit takes the largest smaller size that fits. So does a running gang that lost
 members and finds no room for them, even before the replacement pods exist.
-2. Otherwise elastic gangs of no higher priority shrink for the waiting gang, if that suffices, and by no more than the
-waiting gang needs. Gangs of low priority lose pods first; among equals, the youngest gang does.
-3. If no waiting gang can be helped, gangs grow into the room that is free now: high priority first, equals in turns of
-one pod, the oldest first.
+2. Otherwise elastic gangs of the same or a lower priority shrink for the waiting gang if that suffices, and by no more
+than the waiting gang needs. Gangs of the lowest priority lose pods first; among equals, the youngest gang does.
+3. If no waiting gang can be helped, gangs grow into the room that is free now: highest priority first. Gangs of equal
+priority get one pod per round, the oldest gang first.
 
-So growth never takes room that a gang waits for, and a grown gang shrinks when another gang needs the room. `least` and
-`most` bound these decisions, but not the size that a user sets. A gang that a user made larger than `most` does not
-grow but may shrink; a gang that a user made smaller than `least` is not resized.
+Growth therefore never takes room that a gang waits for, and a grown gang shrinks when another gang needs the room.
+`least` and `most` bound these decisions, but not the size that a user sets. A gang that a user made larger than `most`
+does not grow but may shrink; a gang that a user made smaller than `least` is not resized.
 
-At size n the indexes 0 to n - 1 run, so a shrink removes the pods of the highest indexes.
+At size n the indexes 0 to n - 1 run, so a shrink removes the pods with the highest indexes.
 """
 
 from collections import Counter
@@ -32,16 +32,16 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, fit_in_any_order, place
 from muster.gang.shapes import Guest, Shape, guest_like
 
-# The largest value of a Job's `completions`.
+# The maximum value of a Job's `completions`.
 _LARGEST = 2**31 - 1
 
 
 class WaitingGang(Struct, frozen=True):
     """A gang that does not fit and waits.
 
-    name: the name to show to people.
-    pods: the pods to place together.
-    count: how many such sets of pods wait; each set is useful without the others.
+    name: the name for messages.
+    pods: the number of pods of each shape to place together.
+    count: the number of such sets of pods that wait; each set is useful without the others.
     """
 
     key: str
@@ -54,11 +54,11 @@ class WaitingGang(Struct, frozen=True):
 class ElasticGang(Struct, frozen=True):
     """A gang that may be resized.
 
-    least: the size below which the gang does not shrink. All indexes that ended for good are below it.
+    least: the size below which the gang does not shrink; all indexes that have permanently ended are below it.
     most: the size above which the gang does not grow; at most `size` if the gang must not grow.
-    shape: the shape of each of its pods.
-    bound: the UIDs of the pods that have a node, by index. Pods with an index of at least `size` are being deleted.
-    done: how many indexes ended for good.
+    shape: the shape of each pod of the gang.
+    bound: the UIDs of the pods that have a node, by index; pods with an index of at least `size` are being deleted.
+    done: the number of indexes that have permanently ended.
     """
 
     key: str
@@ -72,23 +72,24 @@ class ElasticGang(Struct, frozen=True):
     done: int = 0
 
     def count_missing(self, size: int) -> dict[Shape, int]:
-        """Return how many pods of each shape must still be placed for the gang to run at that size."""
+        """Return how many pods of each shape are missing until the gang runs at this size."""
         count = size - self.done - sum(index < size for index in self.bound)
         return {self.shape: count} if count > 0 else {}
 
     def list_pods_between(self, low: int, high: int) -> list[str]:
-        """Return the bound pods whose index is at least `low` and below `high`."""
+        """Return the UIDs of the bound pods whose index is at least `low` and less than `high`."""
         return [uid for index, uid in self.bound.items() if low <= index < high]
 
     def above(self, size: int) -> list[str]:
-        """Return the bound pods whose index is at least `size`, so that a gang of that size does not have them."""
+        """Return the UIDs of the bound pods with an index of at least `size`, which a gang of that size lacks."""
         return self.list_pods_between(size, _LARGEST)
 
 
 class Resize(Struct, frozen=True):
     """A change of a gang's size.
 
-    why: the reason, which completes the sentence of `__str__`. helps: the gangs for which the gang shrinks.
+    why: the reason, which completes the sentence of `__str__`.
+    helps: the gangs for which the gang shrinks.
     """
 
     key: str
@@ -99,7 +100,7 @@ class Resize(Struct, frozen=True):
 
     @property
     def verb(self) -> str:
-        """The direction of the change: Grown or Shrunk."""
+        """The direction of the change: "Grown" or "Shrunk"."""
         return "Grown" if self.new > self.old else "Shrunk"
 
     def __str__(self) -> str:
@@ -114,10 +115,11 @@ def resize(
     *,
     grow: bool = True,
 ) -> list[Resize]:
-    """Return the new sizes of elastic gangs; gangs grow only if `grow` is set.
+    """Return the changes of elastic gangs' sizes.
 
+    leaving: the UIDs of the pods that are being deleted; their room counts as free.
     waiting: the waiting gangs, in the order in which they are helped.
-    leaving: the pods that are being deleted and use their room until they are gone.
+    grow: whether gangs may grow.
     The capacity is unchanged when the function returns.
     """
     elastic = sorted(elastic, key=_rank_gang)
@@ -138,13 +140,13 @@ def resize(
 def limit_growth(size: int, least: int, most: int, cap: int | None = None) -> int:
     """Return the largest size to which a gang may grow; `size` if a user made it smaller than `least`.
 
-    cap: the size above which quota does not allow the gang to grow; None if it allows any.
+    cap: the size above which quota does not allow the gang to grow; None without such a limit.
     """
     return size if size < least else min(most, most if cap is None else cap)
 
 
 class _Trial:
-    """Tentative changes to a capacity, undone on exit."""
+    """A context manager for tentative changes to a capacity, which are undone on exit."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
@@ -177,7 +179,7 @@ class _Trial:
         return isinstance(place(self.capacity, pods), Placement)
 
     def seat(self, pods: Mapping[Shape, int]) -> None:
-        """Assign room to these pods for the time of the trial. They must fit."""
+        """Assign room to these pods until the end of the trial. The pods must fit."""
         placement = place(self.capacity, pods)
         assert isinstance(placement, Placement), "only what fits is seated"
         for shape in pods:
@@ -188,7 +190,7 @@ class _Trial:
 
 
 class _Shrinking:
-    """The sizes of elastic gangs, most important first, while they shrink for one waiting gang after the other."""
+    """The sizes of elastic gangs, most important gang first, while they shrink for the waiting gangs, one by one."""
 
     def __init__(self, trial: _Trial, elastic: Sequence[ElasticGang]) -> None:
         self._trial = trial
@@ -202,7 +204,7 @@ class _Shrinking:
     def resizes(self) -> list[Resize]:
         """Return the changed sizes, least important gang first.
 
-        A caller that is interrupted while it writes the changes has then not shrunk a more important gang in vain.
+        If the caller is interrupted while it writes them, no more important gang has shrunk in vain.
         """
         return [
             Resize(gang.key, gang.size, size, self._whys[gang.key], self._helps.get(gang.key, ()))
@@ -211,7 +213,7 @@ class _Shrinking:
         ]
 
     def hopeful(self, waiting: Sequence[WaitingGang]) -> list[WaitingGang]:
-        """Return the waiting gangs that would fit if every gang that may shrink for them shrank to its minimum."""
+        """Return the waiting gangs that would fit if all gangs that may shrink for them shrank to their minimum."""
         fitting = []
         for priority, equals in groupby(waiting, key=lambda gang: gang.priority):
             spare = [
@@ -223,18 +225,18 @@ class _Shrinking:
         return fitting
 
     def _find_least_pods(self, waiting: WaitingGang) -> Mapping[Shape, int]:
-        """Return the pods that a waiting gang needs to start at all."""
+        """Return the minimum number of pods, by shape, with which a waiting gang can start."""
         own = self._gangs.get(waiting.key)
         return waiting.pods if own is None else own.count_missing(min(own.least, self._sizes[own.key]))
 
     def _list_spare_pods(self, gang: ElasticGang) -> list[str]:
-        """Return the pods that a gang can still lose."""
+        """Return the UIDs of the pods that a gang can lose before it reaches its minimum."""
         return gang.list_pods_between(gang.least, self._sizes[gang.key])
 
     def help(self, waiting: WaitingGang) -> bool:
         """Find room for a waiting gang, by shrinking other gangs if necessary, and reserve the room.
 
-        Return whether the gang, or some of its `count` sets of pods, can start now or once other pods are gone.
+        Return whether the gang, or some of its `count` sets of pods, can start now or once pods have been deleted.
         """
         own = self._gangs.get(waiting.key)
         if own is None:
@@ -257,7 +259,7 @@ class _Shrinking:
     def _start_smaller(self, gang: ElasticGang) -> bool:
         """Shrink a gang to the largest size at which its missing pods fit; return whether there is such a size.
 
-        The gang's bound pods above that size count as gone, so the missing pods may take their room.
+        The gang's bound pods above that size count as deleted, so the missing pods may use their room.
         """
         old = self._sizes[gang.key]
 
@@ -280,7 +282,7 @@ class _Shrinking:
     def _start_least(self, waiting: WaitingGang, gang: ElasticGang) -> bool:
         """Shrink other gangs for the minimum size of a waiting elastic gang; return whether it then fits.
 
-        A later run, once those gangs have shrunk, decides by how much the waiting gang itself shrinks.
+        Once those gangs have shrunk, a later call decides to which size the waiting gang shrinks.
         """
         spare = self._list_spare_pods(gang)
         self._trial.vacate(spare)
@@ -290,9 +292,9 @@ class _Shrinking:
         return False
 
     def _start_at_cost_of_others(self, waiting: WaitingGang) -> bool:
-        """Shrink other gangs for as many of the `count` sets as possible; return whether one set fits.
+        """Shrink other gangs for as many of the `count` sets as possible; return whether at least one set fits.
 
-        The other gangs shrink as far as they may, and then get back the pods for which there is still room.
+        The other gangs first shrink as far as they may, and then get back the pods that still have room.
         """
         shrunk: list[ElasticGang] = []
         for gang in reversed(self._gangs.values()):
@@ -319,9 +321,9 @@ class _Shrinking:
     def _give_back(self, gang: ElasticGang, pods: Mapping[Shape, int], name: str) -> None:
         """Restore as many of a gang's vacated spare pods as possible while the waiting pods still fit.
 
-        If the gang ends up smaller than before, note its new size, and that it makes room for the waiting gang.
-
-        pods: those of the waiting gang, by shape. name: the waiting gang's.
+        If the gang stays smaller than before, record its new size, and that it shrinks for the waiting gang.
+        pods: the number of the waiting gang's pods by shape.
+        name: the name of the waiting gang.
         """
         old = self._sizes[gang.key]
 
@@ -342,9 +344,11 @@ class _Shrinking:
 
 
 def _plan_growth(capacity: Capacity, elastic: Sequence[ElasticGang], waiting: set[str]) -> list[Resize]:
-    """Return the growth of elastic gangs, given in order of importance.
+    """Return the growth of elastic gangs.
 
-    waiting: the keys of gangs that do not grow. Missing pods of the running gangs have their room reserved.
+    elastic: the elastic gangs, most important first.
+    waiting: the keys of the gangs that do not grow.
+    Room for the missing pods of running gangs is reserved first.
     """
     running = [gang for gang in elastic if gang.key not in waiting]
     room = _Growth(capacity, running)
@@ -359,10 +363,10 @@ def _plan_growth(capacity: Capacity, elastic: Sequence[ElasticGang], waiting: se
 
 
 class _Growth:
-    """The free room, divided among gangs that grow.
+    """The free room while it is divided among growing gangs.
 
     Invariant: all granted pods fit, together with the missing pods of running gangs, in whichever order the scheduler
-    places the gangs. A grant that fits in one order only would have to be revoked.
+    places the gangs. A grant that fits in only one order would have to be revoked.
     """
 
     def __init__(self, capacity: Capacity, running: Sequence[ElasticGang]) -> None:
@@ -374,11 +378,11 @@ class _Growth:
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[ElasticGang]) -> None:
-        """Grant one pod to each gang in turn, until all gangs are at `most` or no further pod fits."""
+        """Grant one pod per gang and round, until all gangs have reached `most` or no further pod fits."""
         while self._open and equals:
             rounds = _find_largest(1, max(map(self._count_left, equals)), partial(self._fits, equals)) or 0
             self._grant(equals, rounds)
-            # No further whole round fits or is wanted: only gangs that still get a single pod continue.
+            # No further complete round fits or is wanted. Gangs that still get a single pod continue.
             equals = [gang for gang in equals if self._grant_one(gang)]
 
     def _grant_one(self, gang: ElasticGang) -> bool:
@@ -394,7 +398,7 @@ class _Growth:
             self._taken[gang.shape] += more
 
     def _fits(self, gangs: Iterable[ElasticGang], rounds: int) -> bool:
-        """Return whether each gang can get this many more pods (`rounds`), or as many as its `most` allows."""
+        """Return whether each gang can get `rounds` more pods, or as many as its `most` allows."""
         taken = self._taken.copy()
         for gang in gangs:
             taken[gang.shape] += min(rounds, self._count_left(gang))
@@ -405,7 +409,7 @@ class _Growth:
 
 
 def _is_settled(gang: ElasticGang) -> bool:
-    """Return whether a gang runs whole and none of its pods is being deleted."""
+    """Return whether all members of a gang run and none of its pods is being deleted."""
     return not gang.count_missing(gang.size) and not gang.above(gang.size)
 
 
@@ -421,8 +425,8 @@ def _multiply(pods: Mapping[Shape, int], count: int) -> Mapping[Shape, int]:
 def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     """Return the largest number from `low` to `high` for which `holds` is true; None if there is none.
 
-    The bisection assumes that `holds` is true for every number smaller than one for which it is true. Otherwise the
-    answer may not be the largest, but `holds` is true for it.
+    The bisection assumes that `holds` is also true for every smaller number. Otherwise the result may not be the
+    largest number, but `holds` is true for it.
     """
     if low > high:
         return None
@@ -440,9 +444,9 @@ def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | No
 
 
 def _find_scarcest(capacity: Capacity, shape: Shape) -> str:
-    """Return the scarcest resource: eligible nodes have room for the fewest pods of the shape by it.
+    """Return the scarcest resource: the one that limits the number of pods on the eligible nodes most.
 
-    Return "room" if the nodes' number of pods is the limit.
+    Returns "room" if the maximum number of pods per node is the limit.
     """
     nodes = capacity.eligible(shape)
     room = {

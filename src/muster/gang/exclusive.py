@@ -13,9 +13,9 @@ _ANY_ADDRESS = "0.0.0.0"
 class Hold(Struct, frozen=True, order=True):
     """A host port or a disk that a pod uses on its node.
 
-    what: identifies the port or disk; two holds with different `what` never conflict.
-    address: of a port: the address of the node to which the port is bound.
-    shared: of a disk: whether the pod only reads it, so that other readers do not conflict.
+    what: the identifier of the port or disk; two holds with different identifiers never conflict.
+    address: for a port, the node's address to which the port is bound.
+    shared: for a disk, whether the pod only reads it, so that it does not conflict with other readers.
     """
 
     what: tuple[str, ...]
@@ -24,18 +24,18 @@ class Hold(Struct, frozen=True, order=True):
 
     @property
     def is_port(self) -> bool:
-        """Whether the hold is a port and not a disk."""
+        """Whether this is a port rather than a disk."""
         return self.what[0] == "port"
 
     def conflicts(self, other: "Hold") -> bool:
-        """Return whether two pods with these holds cannot share a node."""
+        """Return whether two pods with these holds conflict, so that they cannot share a node."""
         if self.what != other.what or (self.shared and other.shared):
             return False
         return not self.is_port or self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
 
 
 def holds_of(spec: PodSpec) -> tuple[Hold, ...]:
-    """Return the ports and disks that a pod uses on its node."""
+    """Return the host ports and disks that a pod uses on its node."""
     holds = {*_list_ports(spec), *(hold for volume in spec.volumes for hold in disks_of(volume))}
     return tuple(sorted(holds)) if holds else ()
 
@@ -50,9 +50,9 @@ def _list_ports(spec: PodSpec) -> Iterator[Hold]:
 
 
 def disks_of(volume: Volume) -> Iterator[Hold]:
-    """Yield the disks that a pod uses by mounting a volume.
+    """Yield the disks that a pod uses if it mounts a volume.
 
-    Source: `isVolumeConflict` of kube-scheduler's VolumeRestrictions.
+    Source: `isVolumeConflict` in kube-scheduler's VolumeRestrictions.
     """
     if (gce := volume.gce_persistent_disk) is not None:
         yield Hold(("gcePersistentDisk", gce.pd_name), shared=gce.read_only)

@@ -1,4 +1,4 @@
-"""Explain why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
+"""Explain in one sentence with numbers why a gang waits, for events, conditions and `muster why`."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -26,7 +26,8 @@ _TOGETHER = {
 def explain(capacity: Capacity, refusal: Refusal, gang_size: int, demand: Demand = Demand.START) -> str:
     """Return kube-scheduler's usual sentence (`0/3 nodes are available: ...`), followed by what the gang lacks.
 
-    gang_size: how many pods are to be placed together. demand: why these pods need nodes.
+    gang_size: the number of pods to place together.
+    demand: the reason why these pods need nodes.
     """
     if isinstance(refusal, NoDomain):
         return f"0/{len(capacity)} nodes are available for the gang of {gang_size} together. {refusal.sentence}"
@@ -63,7 +64,7 @@ def _describe_attempts(capacity: Capacity, refusal: Refusal, gang_size: int) -> 
 
 
 def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
-    """Return how many nodes are closed to the gang's next pod, by the first reason that the scheduler meets."""
+    """Return how many nodes are closed to the gang's next pod, by the first reason that the scheduler finds."""
     reasons = Counter(capacity.count_closed(shape))
     open_nodes = capacity.eligible(shape).copy()
     held, others = _find_closed_by_pods(capacity, shape)
@@ -80,9 +81,9 @@ def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
 
 
 def _find_closed_by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
-    """Return the nodes that other pods close, by reason: first by ports, then by all other rules.
+    """Return the nodes that other pods close, by reason: first because of ports, then because of all other rules.
 
-    kube-scheduler checks ports before room.
+    They are separate because kube-scheduler checks ports before room.
     """
     limits = limits_of(Around(capacity), shape)
     closed = [*limits.closed, *((rule.reason, rule.find_closed()) for rule in limits.rules)]
@@ -97,7 +98,7 @@ def _count(reasons: Counter[str], open_nodes: Mask, closed: Iterable[tuple[str, 
 
 
 def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
-    """Return the requests of one pod that no open node has free, each with the most that one node has free."""
+    """Describe the requests of one pod that no open node can satisfy, each with the largest free amount of any node."""
     open_nodes = capacity.eligible(shape)
     parts = []
     for resource, amount in _list_amounts(shape):
@@ -111,7 +112,7 @@ def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
 
 
 def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
-    """Return the summed requests of the pods, each with the sum that all open nodes have free."""
+    """Describe the summed requests of the pods, each with the sum of the free amounts on all open nodes."""
     open_nodes = capacity.eligible(refusal.shape)
     parts = []
     for resource, amount in _list_amounts(refusal.shape):
@@ -123,7 +124,7 @@ def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
 
 
 def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
-    """Return how rules between the gang's pods limit how many of them fit; "" if no such rule does."""
+    """Describe how rules between the gang's pods limit how many of them fit; "" if no rule does."""
     shape, fits = refusal.shape, refusal.fits
     limits = limits_of(Around(capacity), shape)
     for rule in limits.rules:
@@ -140,7 +141,7 @@ def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
 
 
 def _needs_whole_node(capacity: Capacity, shape: Shape) -> bool:
-    """Return whether every node, even an empty one, is too small for two such pods."""
+    """Return whether no eligible node, even without pods, has room for two such pods."""
     fits = [capacity.allocatable_of(resource) // amount for resource, amount in shape.requests]
     return int(np.minimum.reduce(fits)[capacity.eligible(shape)].max(initial=0)) <= 1
 

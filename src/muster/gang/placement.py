@@ -1,8 +1,8 @@
 """Place all pods of a gang together, or none.
 
-For pods of one shape the answer is exact: the gang fits if and only if the nodes' capacities for that shape sum up to
-its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails. If all
-orders fail, a small gang whose pods only need room is packed exactly. `Refusal.proven` says whether a refusal is
+For pods of one shape the result is exact: the gang fits if and only if the number of pods that fit on the nodes adds up
+to its size. Several shapes are placed one by one, scarcest first, and in a few other orders if that fails. If all
+orders fail, a small gang whose pods only need room is packed exactly. `Refusal.proven` tells whether a refusal is
 certain.
 """
 
@@ -21,39 +21,43 @@ from muster.gang.fit.rules import ShapeLimits, has_own_wishes, limits_of
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Shape
 
-# The most shapes whose orders are all tried: 24 orders.
+# The maximum number of shapes for which all orders are tried: 24 orders.
 _ALL_ORDERS = 4
 
-# The largest gang for which several preferences are met, which is slow because pods are placed one by one.
+# The largest gang for which several preferences are satisfied, which is slow because pods are placed one by one.
 _WISHES_TRIED = 500
 
 
 class Placement(Struct, frozen=True):
-    """The nodes for the pods of each shape, with the number of pods for each node."""
+    """The nodes for the pods of each shape, with the number of pods on each node."""
 
     nodes: Mapping[Shape, tuple[tuple[str, int], ...]]
 
     def expand(self, shape: Shape) -> Iterator[str]:
-        """Yield the node of each pod of a shape."""
+        """Yield the name of the node of each pod of a shape."""
         for node, count in self.nodes[shape]:
             yield from (node for _ in range(count))
 
 
 class Refusal(Struct, frozen=True):
-    """The answer that a gang does not fit now.
+    """The result that a gang does not fit now.
 
-    shape: the first shape whose pods did not all fit. wanted: how many pods of it there are. fits: how many of them
-    would fit.
+    shape: the first shape whose pods did not all fit.
+    wanted: the number of pods of that shape.
+    fits: the number of pods of that shape that would fit.
     """
 
     shape: Shape
     wanted: int
     fits: int
-    proven: bool  # False: other shapes of the gang use the room, and another packing might exist
+    proven: bool  # False: other shapes of the gang use the room, and another packing may exist
 
     @property
     def is_of_room(self) -> bool:
-        """Whether the gang lacks only room. Rules between pods can change at any time, as pods come and go."""
+        """Whether the gang lacks only room.
+
+        Rules between pods can change at any time, as pods are added and removed.
+        """
         return not self.shape.meets_others
 
 
@@ -61,7 +65,7 @@ class NoPacking(Refusal, frozen=True):
     """The refusal of a gang whose shapes each fit alone, with proof that no packing of all shapes exists."""
 
 
-# Places a gang in addition to the use in the argument (`place`'s `extra_use`); None: it fits, at places not asked for.
+# Places a gang, given extra use of the nodes as in `place`. None means that it fits, on nodes that are not computed.
 Placing = Callable[[Ints], Placement | Refusal | None]
 
 
@@ -73,11 +77,11 @@ def place(
     extra_use: Ints | None = None,
     effort: Effort | None = None,
 ) -> Placement | Refusal:
-    """Return the nodes for all pods of a gang, or why there are none. The caller assigns the pods.
+    """Return the nodes for all pods of a gang; or why there are none. The caller assigns the pods.
 
-    within: the nodes that may be used, by index; None: all nodes.
+    within: the nodes that may be used, by index; None for all nodes.
     extra_use: additional use by resource row and node index, as `Capacity.sum_use` returns it; negative for freed room.
-    effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
+    effort: the remaining steps for exact packing, in a decision that places a gang many times; None otherwise.
     """
     around = Around(capacity)
     if len(gang) == 1:
@@ -117,7 +121,11 @@ def _pack(
     refusal: Refusal,
     effort: Effort | None,
 ) -> Placement | Refusal:
-    """Search for a packing that no order of shapes finds. rooms: how many pods of each shape each node takes alone."""
+    """Search for a packing that no order of shapes finds.
+
+    rooms: how many pods of each shape each node takes if it takes only that shape.
+    refusal: the result if the search finds no packing.
+    """
     usable = np.logical_or.reduce([room > 0 for room in rooms.values()])
     nodes = capacity.in_order(np.flatnonzero(usable))
     if not is_small(sum(gang.values()), len(nodes)):
@@ -142,7 +150,7 @@ def _pack(
 
 
 def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], extra_use: Ints) -> Refusal | None:
-    """Return why a gang does not fit, or None if it does: as `place`, without choosing nodes where that costs more."""
+    """Return why a gang does not fit; None if it fits. Cheaper than `place` where choosing nodes costs more."""
     if len(gang) == 1:
         ((shape, count),) = gang.items()
         if not shape.meets_others:
@@ -153,13 +161,13 @@ def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], extra_use: Ints)
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, extra_use: Ints | None = None) -> Ints:
-    """Return, by node index, how many pods of a shape each node can take if no other node takes any."""
+    """Return how many pods of a shape each node can take if no other node takes any, by node index."""
     around = Around(capacity)
     return _find_room(around, shape, limits_of(around, shape, mates=True), within, extra_use)
 
 
 def sum_placement_use(capacity: Capacity, placement: Placement) -> Ints:
-    """Return the room that a gang uses at a placement, in the form of `place`'s `extra_use`."""
+    """Return the room that a placement uses, in the form of `extra_use` of `place`."""
     use = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
         use += capacity.sum_use(shape, capacity.counts(dict(nodes)))
@@ -169,7 +177,7 @@ def sum_placement_use(capacity: Capacity, placement: Placement) -> Ints:
 def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
     """Return whether the pods fit, shape after shape, whichever shape is placed first.
 
-    If there are many shapes, some orders are left out, but each shape is placed first once and last once.
+    If there are many shapes, some orders are skipped, but each shape is placed first once and last once.
     """
     shapes = list(pods)
     if len(shapes) <= _ALL_ORDERS:
@@ -183,7 +191,7 @@ def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
 def _list_orders(gang: Mapping[Shape, int], alone: Mapping[Shape, int]) -> Iterator[Sequence[Shape]]:
     """Yield orders in which to place shapes: scarcest first, largest request first, and the reverse of the first.
 
-    Shapes with affinity to other pods follow the others in each order.
+    In each order, shapes with affinity to other pods follow the other shapes.
     """
     scarce = sorted(gang, key=lambda shape: (alone[shape] / gang[shape], shape.requests))
     if any(shape.terms.affinity for shape in gang):
@@ -232,9 +240,9 @@ def _fill(around: Around, shape: Shape, pods: int, within: Mask | None, extra_us
 
 
 def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask | None, extra_use: Ints | None) -> Ints:
-    """Return, by node index, how many pods of a shape each node can take.
+    """Return how many pods of a shape each node can take, by node index.
 
-    All limits count except rules between those pods.
+    All limits apply except rules between those pods.
     """
     fits = around.capacity.count_fitting(shape, extra_use)
     if within is not None:
@@ -244,7 +252,7 @@ def _find_room(around: Around, shape: Shape, limits: ShapeLimits, within: Mask |
 
 
 def _list_nodes(capacity: Capacity, filled: Filled) -> tuple[tuple[str, int], ...]:
-    """Return the nodes that get pods, with the number of pods, in the order of the nodes' names."""
+    """Return the names of the nodes that get pods, each with the number of pods, sorted by name."""
     nodes = capacity.in_order(filled.nodes)
     names = [name for index in nodes.tolist() if (name := capacity.names[index]) is not None]
-    return tuple(zip(names, filled.counts[nodes].tolist(), strict=True))  # a node that is gone has no room
+    return tuple(zip(names, filled.counts[nodes].tolist(), strict=True))  # a removed node has no room

@@ -1,4 +1,4 @@
-"""Decide how many pods of a gang suffice, and which pods start when there is no room for all."""
+"""Decide how many pods of a gang suffice, and which pods start if there is no room for all of them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,24 +12,24 @@ Place = Callable[[Mapping[Shape, int]], Placement | Refusal]
 
 
 class Quorum(Struct, frozen=True):
-    """A minimum number of pods: at least `least` of the given pods (UIDs) must have nodes together."""
+    """A minimum number of pods: at least `least` of the pods with these UIDs must have nodes at the same time."""
 
     pods: frozenset[str]
     least: int
 
 
 class Chosen(Struct, frozen=True):
-    """The pods of a gang that start, by UID in the order given, and their placement."""
+    """The UIDs of the pods of a gang that start, in the given order, and their placement."""
 
     pods: tuple[str, ...]
     placement: Placement
 
 
 def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quorum]) -> Chosen | Refusal:
-    """Place all pods if they fit together, else as many as fit and meet every quorum; return the pods and their nodes.
+    """Place all pods if they fit, else as many as fit and meet every quorum; return these pods and their placement.
 
-    Without quorums, place all or none. If not all pods fit, the last pods are left out. A refusal is that of the fewest
-    pods that would meet the quorums.
+    Without quorums, place all or none. If not all pods fit, the last pods are left out. A refusal describes the pods
+    from `find_fewest`.
     """
     outcome = place(Counter(pods.values()))
     if isinstance(outcome, Placement):
@@ -54,9 +54,9 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
 
 
 def find_fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
-    """Return the first pods that meet every quorum.
+    """Return pods that together meet every quorum: for each quorum, no more than it needs, earlier pods first.
 
-    Small quorums are met first, and their pods count for large quorums.
+    Small quorums are met first, and their pods count for larger quorums.
     """
     order, chosen = list(pods), set[str]()
     for quorum in sorted(quorums, key=lambda quorum: len(quorum.pods)):
@@ -69,9 +69,9 @@ def find_fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str
 def _add_fitting(
     place: Place, pods: Mapping[str, Shape], start: frozenset[str], order: Sequence[Shape]
 ) -> tuple[frozenset[str], Placement | None]:
-    """Add as many pods to `start` as fit, one shape after the other; return the pods and their placement.
+    """Add as many pods to `start` as fit, one shape after another; return the pods and their placement.
 
-    Earlier pods come first.
+    Of the pods of a shape, earlier pods are added first.
     """
     outcome = place(_count_shapes(pods, start)) if start else None
     chosen, placement = start, outcome if isinstance(outcome, Placement) else None

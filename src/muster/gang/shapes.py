@@ -14,14 +14,17 @@ from muster.gang.terms import NO_TERMS, Pairs, PodTerms, Term, keys_of, terms_of
 
 _UNKNOWN = "resource claims are not supported here"
 
-# An upper bound: no node has as much (256 TiB of memory), and thousands of such pods still add up in 64 bits.
+# An upper bound. No node has this amount (256 TiB of memory), and the sum over thousands of pods still fits in 64 bits.
 MOST = 1 << 48
 
 Amounts = tuple[tuple[str, int], ...]
 
 
 class DeviceAsk(Struct, frozen=True):
-    """The needs of a pod's resource claims on a node: amounts by resource, or why no node fits ("" if some may)."""
+    """The requests of a pod's ResourceClaims: amounts by resource, or the reason why no node fits.
+
+    The reason is "" if some node may fit.
+    """
 
     requests: Amounts = ()
     unable: str = ""
@@ -29,23 +32,23 @@ class DeviceAsk(Struct, frozen=True):
 
 _NO_DEVICES = DeviceAsk()
 
-# Returns the requests of a pod's claims.
+# Returns the requests of a pod's ResourceClaims.
 Asking = Callable[[Pod], DeviceAsk]
 
 
 class Shape(Struct, frozen=True, cache_hash=True):
-    """Everything about a pod that decides where it may be placed; equal pods share a shape.
+    """Everything about a pod that decides where it may be placed. Equal pods have the same shape.
 
-    Amounts are integers: milli-CPU, and whole units of other resources.
-    node_terms: node selector terms of which a node has to match one; empty: every node matches.
+    Amounts are integers: millicores of CPU, and whole units of other resources.
+    node_terms: node selector terms, one of which a node has to match; empty if every node matches.
     node_wishes: preferred node selector terms.
-    holds: ports and disks that only one pod of a node can use.
-    claims: the persistent volume claims, as `namespace/name`.
-    namespace, labels: the parts of the pod's identity that rules of other pods select by; "" and none otherwise.
-    unable: why no node fits, as a sentence, if the pod's requirements are not supported here.
+    holds: the ports and disks that only one pod per node can use.
+    claims: the PersistentVolumeClaims, as `namespace/name`.
+    namespace, labels: the part of the pod's identity that rules of other pods select by; empty if no rule does.
+    unable: the reason why no node fits, as a sentence, if the pod's requirements are not supported; else "".
     """
 
-    requests: Amounts  # sorted by resource, no zeros; always has "pods": 1
+    requests: Amounts  # sorted by resource, without zeros; always includes "pods": 1
     node_selector: Pairs = ()
     tolerations: tuple[Toleration, ...] = ()
     node_terms: tuple[NodeSelectorTerm, ...] = ()
@@ -59,12 +62,12 @@ class Shape(Struct, frozen=True, cache_hash=True):
 
     @property
     def meets_others(self) -> bool:
-        """Whether rules about other pods apply to the shape, so that not only free room matters."""
+        """Whether rules about other pods apply to the shape, so that more than free room matters."""
         return bool(self.holds or self.claims or self.namespace)
 
 
 class Guest(Struct, frozen=True):
-    """A pod on a node, with the fields that matter to other pods: its use, its identity, and its anti-affinity.
+    """A pod on a node, with the fields that affect other pods: its use, its identity, and its anti-affinity.
 
     leaving: whether the pod is being deleted.
     """
@@ -79,12 +82,16 @@ class Guest(Struct, frozen=True):
 
 
 def no_claims_known(pod: Pod) -> DeviceAsk:
-    """Return that no node can run a pod with resource claims, for callers that know nothing about devices."""
+    """Return that no node can run a pod with ResourceClaims, for callers that know nothing about devices."""
     return DeviceAsk(unable=_UNKNOWN) if pod.spec.resource_claims else _NO_DEVICES
 
 
 def shape_of(pod: Pod, watched: frozenset[str] | None = None, asking: Asking = no_claims_known) -> Shape:
-    """Return the shape of a pod. watched: the labels that other pods select by; None if none selects by labels."""
+    """Return the shape of a pod.
+
+    watched: the label keys that rules of other pods select by; None if there are no such rules.
+    asking: returns the requests of the pod's ResourceClaims.
+    """
     meta, spec = pod.metadata, pod.spec
     devices = asking(pod) if spec.resource_claims else _NO_DEVICES
     terms, unable = _read_terms(pod)
@@ -123,12 +130,15 @@ def shapes_of(
 def count_shapes(
     pods: Iterable[Pod], watched: frozenset[str] | None = None, asking: Asking = no_claims_known
 ) -> Counter[Shape]:
-    """Return how many of the pods have each shape, in the order in which the shapes appear."""
+    """Return how many of the pods have each shape, in the order of the shapes' first pods."""
     return Counter(shapes_of(pods, watched, asking).values())
 
 
 def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
-    """Return a pod as other pods see it. devices: the amounts that its claims hold on its node."""
+    """Return the fields of a pod that affect other pods.
+
+    devices: the amounts that its ResourceClaims hold on its node.
+    """
     return Guest(
         requests=_add_devices(_read_requests(pod), devices),
         holds=holds_of(pod.spec),
@@ -141,7 +151,7 @@ def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
 
 
 def guest_like(shape: Shape) -> Guest:
-    """Return a pod of this shape as other pods see it."""
+    """Return the fields of a pod of this shape that affect other pods."""
     return Guest(
         requests=shape.requests,
         holds=shape.holds,
@@ -153,7 +163,7 @@ def guest_like(shape: Shape) -> Guest:
 
 
 def claims_of(pod: Pod) -> tuple[str, ...]:
-    """Return the persistent volume claims that a pod mounts, including claims that are created for the pod."""
+    """Return the PersistentVolumeClaims that a pod mounts, including claims that are created for the pod."""
     if not pod.spec.volumes:
         return ()
     names = []

@@ -1,4 +1,4 @@
-"""Read the rules of a pod's spec about other pods: affinity, anti-affinity and topology spread."""
+"""Parse the rules in a pod's spec about other pods: affinity, anti-affinity and topology spread."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
@@ -14,9 +14,9 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class Term(Struct, frozen=True):
-    """A selector of pods, with the node label whose equal values make nodes one topology domain.
+    """A selector of pods, and the node label whose equal values make nodes one topology domain.
 
-    namespaces: the namespaces of the pods, in addition to those whose labels `elsewhere` matches.
+    namespaces: the namespaces of the selected pods, in addition to namespaces whose labels match `elsewhere`.
     """
 
     topology_key: str
@@ -31,9 +31,9 @@ class Term(Struct, frozen=True):
 
 
 class Spread(Struct, frozen=True):
-    """A topology spread constraint: how evenly pods of one namespace must be spread over the domains of a node label.
+    """A topology spread constraint: how evenly pods of one namespace are spread over the domains of a node label.
 
-    required: whether the constraint excludes a node that breaks it, or only lowers the node's score.
+    required: whether the constraint excludes nodes that would violate it, rather than only lowering their score.
     """
 
     topology_key: str
@@ -45,7 +45,7 @@ class Spread(Struct, frozen=True):
     required: bool = True
 
     def counts(self, namespace: str, other: str, labels: Labels) -> bool:
-        """Return whether a pod in the namespace `other`, with these labels, counts for a pod in `namespace`.
+        """Return whether a pod with these labels in namespace `other` counts for a pod in `namespace`.
 
         An empty selector counts no pods.
         """
@@ -60,7 +60,7 @@ class Wish(Struct, frozen=True):
 
 
 class PodTerms(Struct, frozen=True):
-    """All affinity, anti-affinity and spread terms of a pod about other pods."""
+    """All affinity, anti-affinity and spread terms of a pod."""
 
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
@@ -81,7 +81,7 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> PodTerms:
-    """Return the terms of a pod's spec. Raises `SelectorError`, because pod templates are not validated as pods are."""
+    """Return the terms of a pod's spec. Raises `SelectorError`, because pod templates are not validated like pods."""
     affinity = spec.affinity
     with_ = affinity.pod_affinity if affinity is not None else None
     apart = affinity.pod_anti_affinity if affinity is not None else None
@@ -106,7 +106,7 @@ def terms_of(spec: PodSpec, namespace: str, labels: Labels) -> PodTerms:
 
 
 def watched_labels(terms: Iterable[PodTerms]) -> frozenset[str] | None:
-    """Return the label keys by which the terms select pods; None if there are no terms at all."""
+    """Return the label keys by which the terms select pods; None if there are no terms."""
     matchers = [matcher for one in terms for matcher in one.matchers]
     return keys_of(matchers) if matchers else None
 
@@ -143,7 +143,7 @@ def _read_spread(spread: TopologySpreadConstraint, labels: Labels) -> Spread:
 
 
 def _require_same(keys: Collection[str], labels: Labels, operator: Operator) -> list[Requirement]:
-    """Return the requirements that other pods have the pod's own values of these labels, or do not have them.
+    """Return requirements that compare other pods' values of these labels with the pod's own values.
 
     Labels that the pod lacks are skipped.
     """
@@ -165,7 +165,7 @@ def _make_matcher(selector: LabelSelector | None) -> LabelMatcher:
 
 @lru_cache(maxsize=4096)
 def _parse_selector(labels: Pairs, expressions: tuple[tuple[str, str, tuple[str, ...]], ...]) -> LabelMatcher:
-    """Return the matcher of a selector; cached, because pods of a gang have the same selectors."""
+    """Return the matcher of a label selector; cached, because the pods of a gang have the same selectors."""
     requirements = tuple(
         LabelSelectorRequirement(key=key, operator=operator, values=values) for key, operator, values in expressions
     )

@@ -5,7 +5,8 @@ first, then one domain of each wider level, then as few of the widest domains as
 domains of the preferred level as possible are used. Of several suitable domains the tightest is used, so that roomy
 domains stay free for large gangs.
 
-If members already run, the other pods go to their domains: only there if the level is required, else there first.
+If members already run, the other pods go to the domains of these members: only there if the level is required, else
+there first.
 """
 
 from collections import Counter
@@ -23,18 +24,18 @@ from muster.gang.nodes.domains import DomainLevel, sum_by_number
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
-# The number of choices that are all tried; if there are more, some are skipped.
+# The maximum number of choices that are all tried; if there are more, some are skipped.
 _ALL_TRIED = 32
 
 T = TypeVar("T")
 
 
 class TopologyConstraint(Struct, frozen=True):
-    """How close to each other the pods of a gang must be; without `required` and `preferred`, anywhere.
+    """A constraint on how close together the pods of a gang must be. Without a level, they may be anywhere.
 
     levels: node labels, from the widest level to the narrowest.
-    required: the label of the level of which one domain must take all pods.
-    preferred: the label of the level of which one domain should take all pods.
+    required: the label of the level of which one domain must take all pods; "" for none.
+    preferred: the label of the level of which one domain should take all pods; "" for none.
     """
 
     levels: tuple[str, ...]
@@ -43,7 +44,7 @@ class TopologyConstraint(Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """The error in the constraint, in words; "" if it is valid."""
+        """A description of the error in the constraint; "" if it is valid."""
         if self.required and self.preferred:
             return "the topology is either required or preferred, not both"
         if self.level and self.level not in self.levels:
@@ -52,12 +53,12 @@ class TopologyConstraint(Struct, frozen=True):
 
     @property
     def level(self) -> str:
-        """The label of the level that counts; "" for none."""
+        """The label of the required or preferred level; "" for none."""
         return self.required or self.preferred
 
 
 class NoDomain(Refusal, frozen=True):
-    """The refusal of a gang that fits in no topology domain, though it might fit in the whole cluster.
+    """The refusal of a gang that fits in no topology domain, although it might fit in the whole cluster.
 
     The fields of `Refusal` describe the roomiest domain.
     level: the label of the level.
@@ -84,9 +85,9 @@ class NoDomain(Refusal, frozen=True):
 
 
 class _Search(Struct, frozen=True, eq=False):
-    """The gang to place, and the room for it.
+    """A gang to place, and the room for it.
 
-    rooms: how many pods of each shape each node could take, if all were of that shape.
+    rooms: how many pods of each shape each node could take if all pods were of that shape.
     try_in: places the whole gang on the given nodes only.
     """
 
@@ -109,12 +110,11 @@ def place_near(
     running: Iterable[str] = (),
     effort: Effort | None = None,
 ) -> Placement | Refusal:
-    """Return the nodes for all pods of a gang, as close together as the constraint requires, or why there are none.
+    """Return the nodes for all pods of a gang, as close together as the constraint requires; or why there are none.
 
-    The constraint must have no `problem`.
-
-    within, extra_use, effort: as for `placement.place`.
-    running: the node of each member that already runs, one entry for each member.
+    The constraint must be valid: its `problem` must be "".
+    within, extra_use, effort: as in `placement.place`.
+    running: the node of each member that already runs, one entry per member.
     """
     effort = effort if effort is not None else Effort()
     outcome = place(capacity, gang, within=within, extra_use=extra_use, effort=effort)
@@ -151,15 +151,15 @@ def _place_preferred(search: _Search, depth: int, where: Ints) -> Placement | Re
 
 
 def _place_in_domain(search: _Search, above: int, depth: int, domain: int) -> Placement | Refusal:
-    """Place the gang in one domain of the level above, in as few domains of each level down to `depth` as possible."""
+    """Place the gang in one domain of level `above`, in as few domains of each level down to `depth` as possible."""
     return _place_in_few(search, search.levels[above + 1 : depth + 1], search.levels[above].of_node == domain)
 
 
 def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal]) -> tuple[T, Placement] | None:
-    """Return the first choice whose attempt succeeds, with its placement.
+    """Return the first choice for which `attempt` succeeds, with its placement; None if there is none.
 
-    Later choices have more room. With many choices, the steps between tried choices grow; the last choice is always
-    tried. Then the search goes back to the smallest choice that succeeds.
+    Later choices have more room. With many choices, the distance between tried choices grows, and the last choice is
+    always tried. Then the search goes back to the smallest choice that succeeds.
     """
     failed, step, success = -1, 1, None
     while success is None and failed < len(choices) - 1:
@@ -180,7 +180,7 @@ def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal
 
 
 def _list_tightest_first(search: _Search, level: DomainLevel, where: Ints) -> Sequence[int]:
-    """Return the domains with room for each shape alone, tightest first.
+    """Return the domains that have room for each shape alone, tightest first.
 
     If members already run, only their domains are returned, the domain with the most members first.
     """
@@ -198,7 +198,7 @@ def _list_tightest_first(search: _Search, level: DomainLevel, where: Ints) -> Se
 
 
 def _place_in_few(search: _Search, levels: Sequence[DomainLevel], mask: Mask) -> Placement | Refusal:
-    """Place the gang on the given nodes, in as few domains of each level as possible, the widest level first."""
+    """Place the gang on the given nodes, in as few domains of each level as possible, widest level first."""
     outcome = search.try_in(mask)
     for level in levels:
         if isinstance(outcome, Refusal):
@@ -209,9 +209,9 @@ def _place_in_few(search: _Search, levels: Sequence[DomainLevel], mask: Mask) ->
 
 
 def _find_fewest(search: _Search, level: DomainLevel, mask: Mask) -> tuple[Mask, Placement] | None:
-    """Return as few domains as possible that together take the gang, with the placement.
+    """Return the nodes of as few domains as possible that together take the gang, with the placement; else None.
 
-    The fewest domains with room for each shape alone are tried first; if the gang does not fit there, more are added.
+    The fewest domains with room for each shape alone are tried first. If the gang does not fit there, more are added.
     """
     size = len(level.names)
     totals = {
@@ -232,7 +232,7 @@ def _find_fewest(search: _Search, level: DomainLevel, mask: Mask) -> tuple[Mask,
 
 
 def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order: Ints, count: int) -> int:
-    """Return which domain to add to the roomiest ones: the tightest that takes the remaining pods."""
+    """Return which domain to add to the roomiest domains: the tightest one that takes the remaining pods."""
     full, others = order[: count - 1], order[count - 1 :]
     enough = np.ones(len(others), np.bool_)
     spare = np.zeros(len(others), np.int64)

@@ -1,7 +1,7 @@
 """Decide what in a cluster needs somebody's attention, and what to do about it. Pure.
 
-It takes the queues, flavors and nodes that a user may see, and the lines of the jobs, and gives sentences. What the
-user may not see is None, and nothing is said of it. Reading the cluster is left to `reader.attention`.
+The module takes the queues, flavors and nodes that a user may see, and the rows of the jobs, and returns sentences.
+Parts that the user may not see are None, and no sentence mentions them. `reader.attention` reads the cluster.
 """
 
 from collections import defaultdict
@@ -26,9 +26,9 @@ Topic: TypeAlias = Literal[
     "server", "engine", "nodes", "shortage", "gpus", "flavor", "clusterqueue", "localqueue", "job", "cluster"
 ]
 
-# The most troubles of one topic that are told one by one.
+# The maximum number of problems of one topic that are listed one by one.
 _MOST_ALIKE = 5
-# States of jobs that wait for a queue. The queue of a job in any other state does not matter to it.
+# States of jobs that wait for a queue. In any other state, the job's queue does not matter.
 _WAITS = ("Queued", "Suspended", "Pending")
 _ADVICE = {
     FLAVOR_NOT_FOUND: "Create the ResourceFlavor, or take it out of the queue",
@@ -41,7 +41,8 @@ class Trouble(Struct, frozen=True):
 
     grave: whether the problem keeps jobs from starting, and no user caused it on purpose.
     namespace, name: the object with the problem; "" if the problem is about several objects.
-    sentence: what the problem is. advice: what the reader can do.
+    sentence: the problem.
+    advice: what the reader can do.
     """
 
     topic: Topic
@@ -57,8 +58,10 @@ class Scene(Struct, frozen=True):
 
     A part is None if the user may not list it or the server does not serve it.
 
-    silence: why no engine answers; "" if one does. unready: the failed readiness checks of the server, with the reason.
-    jobs: the rows that `reader.jobs` made. clusters: the worker clusters of MultiKueue.
+    silence: why no engine responds; "" if one does.
+    unready: the failed readiness checks of the server, with the reason.
+    jobs: the rows that `reader.jobs` made.
+    clusters: the worker clusters of MultiKueue.
     """
 
     silence: str = ""
@@ -74,7 +77,7 @@ class Scene(Struct, frozen=True):
 def find_troubles(scene: Scene) -> list[Trouble]:
     """Return all problems of a cluster, grave problems first.
 
-    Of many similar problems, only the first few are listed.
+    If there are many similar problems, only the first few are listed.
     """
     troubles = [
         *(Trouble("server", f"The server is not ready: {one}", "Its log says more") for one in scene.unready),
@@ -94,7 +97,10 @@ def find_troubles(scene: Scene) -> list[Trouble]:
 
 
 def _limit_troubles(troubles: Iterable[Trouble], thing: str) -> list[Trouble]:
-    """Return the first few of some problems, grave problems first, and a last entry with the number of the others."""
+    """Return the first few of some problems, grave ones first, and a last entry with the number of the others.
+
+    thing: the noun for a problem in that entry.
+    """
     ordered = sorted(troubles, key=lambda one: not one.grave)
     shown, rest = ordered[:_MOST_ALIKE], ordered[_MOST_ALIKE:]
     if not rest:
@@ -110,7 +116,7 @@ def _find_engine(silence: str) -> Iterator[Trouble]:
 
 
 def _find_absence_of_nodes(scene: Scene) -> Iterator[Trouble]:
-    """Yield one problem if jobs wait and the cluster has no node. A cluster with worker clusters needs none."""
+    """Yield one problem if jobs wait and the cluster has no node. A cluster with worker clusters needs no nodes."""
     waiting = [one for one in scene.jobs if one["state"] in _WAITS]
     if scene.nodes is not None and not scene.nodes and not scene.clusters and waiting:
         said = f"There is no node, and {count_things(len(waiting), 'job waits', 'jobs wait')}"
@@ -248,7 +254,7 @@ def _find_local_queues(scene: Scene) -> Iterator[Trouble]:
 def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
     if scene.local_queues is None:
         return
-    queues: dict[str, dict[str, LocalQueue]] = defaultdict(dict)  # by their namespaces and names
+    queues: dict[str, dict[str, LocalQueue]] = defaultdict(dict)  # LocalQueues by their namespaces and names
     for queue in scene.local_queues:
         queues[queue.metadata.namespace][queue.metadata.name] = queue
     for row in scene.jobs:
@@ -261,7 +267,7 @@ def _find_jobs_without_queue(scene: Scene) -> Iterator[Trouble]:
 
 
 def _list_usable(queues: Iterable[LocalQueue]) -> list[str]:
-    """Return the sorted names of the LocalQueues that take jobs: those that are active and have a ClusterQueue."""
+    """Return the sorted names of the LocalQueues that accept jobs: they are active and have a ClusterQueue."""
     return sorted(one.metadata.name for one in queues if one.spec.cluster_queue and not _is_inactive(one))
 
 
@@ -273,7 +279,7 @@ def _is_inactive(queue: LocalQueue) -> bool:
 def _advise_queue(row: Mapping[str, Any], there: Sequence[str]) -> str:
     """Return a sentence on what to do about a job whose LocalQueue does not exist, with the command.
 
-    there: the LocalQueues of the job's namespace that take jobs.
+    there: the LocalQueues of the job's namespace that accept jobs.
     """
     namespace = row["namespace"]
     if not there:

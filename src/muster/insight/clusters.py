@@ -1,4 +1,4 @@
-"""The worker clusters of a MultiKueue manager, as shown to users. Pure."""
+"""The worker clusters of a MultiKueue manager, as users see them. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,11 @@ class WorkerClusterState(Struct, frozen=True):
 def find_cluster_state(
     cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = ""
 ) -> WorkerClusterState:
-    """Return the state of a worker cluster, with the jobs there. workloads: the manager's, of all namespaces."""
+    """Return the state of a worker cluster, with the jobs there.
+
+    workloads: the manager's Workloads, of all namespaces.
+    server: the address of the cluster; "" if the user may not see it.
+    """
     name, condition = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
@@ -63,7 +67,7 @@ def find_cluster_state(
 
 
 def advise_on_cluster(state: WorkerClusterState) -> str:
-    """Return what to do about a worker cluster that cannot be used; "" for one that is connected."""
+    """Return what to do about a worker cluster that cannot be used; "" for a connected cluster."""
     join = f"muster cluster join {state.name} --kubeconfig FILE"
     invite = "with a new kubeconfig, which muster cluster invite prints there"
     cause = state.reason.partition(":")[0]
@@ -100,7 +104,7 @@ def clusters_of_queues(
 ) -> dict[str, tuple[str, ...]]:
     """Return, by ClusterQueue, the worker clusters to which it sends its jobs.
 
-    ClusterQueues that send none are left out.
+    ClusterQueues that send no jobs are left out.
     """
     named = {config.metadata.name: config.spec.clusters for config in configs}
     sending = {
@@ -131,7 +135,7 @@ def format_state(state: WorkerClusterState) -> dict[str, Any]:
 
 
 def make_table(states: Iterable[WorkerClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the lines of a table of worker clusters."""
+    """Return the header and the rows of a table of worker clusters."""
     header = ["CLUSTER", "STATE", "SINCE", "JOBS", "WAITING", "SERVER", "REASON"]
     lines = [
         [

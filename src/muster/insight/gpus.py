@@ -17,7 +17,7 @@ HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 class GpuRow(Struct, frozen=True):
     """One GPU of a node.
 
-    job: the job that uses it, as NAMESPACE/NAME, or "".
+    job: the job that uses it, as NAMESPACE/NAME; "" if none does.
     memory: its size in bytes; 0 if unknown.
     shared: whether the reader may not see all pods, so that a GPU without a visible job may be in use.
     """
@@ -66,7 +66,8 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = 
 class GpuCount(Struct, frozen=True):
     """The number of a cluster's GPUs in each state.
 
-    used: how many GPUs pods use; None if the reader may not see all pods. total: healthy and ill GPUs together.
+    used: how many GPUs pods use; None if the reader may not see all pods.
+    total: the number of healthy and unhealthy GPUs.
     """
 
     total: int
@@ -82,8 +83,8 @@ class GpuCount(Struct, frozen=True):
 def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
     """Return the number of the nodes' GPUs in each state.
 
+    Unhealthy GPUs are the difference between a node's capacity and its allocatable amount.
     used: how many GPUs the pods request; None if the reader may not see all pods.
-    Ill GPUs are the difference between a node's capacity and its allocatable amount.
     """
     healthy = capacity = 0
     pairs = ((tuple(node.status.allocatable.items()), tuple(node.status.capacity.items())) for node in nodes)

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-# The least similarity of a word, and of an option, for which less would suggest --time for --image.
+# The minimum similarity of a word, and of an option. With less, `--time` would be suggested for `--image`.
 _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
 
 
 def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the known word that the user probably meant by `word`; "" if no known word is similar.
 
-    elsewhere: the known word that means the same, by the word of another system; `word` may misspell that one, too.
+    elsewhere: the known word with the same meaning, by the word of another system; `word` may misspell that, too.
     """
     if word in elsewhere:
         return elsewhere[word]

@@ -1,4 +1,4 @@
-"""The nodes: their health, what pods request of each, and the places that group them. Pure."""
+"""The nodes: their health, the requests of the pods on each, and the topology domains that group them. Pure."""
 
 import re
 from collections import Counter
@@ -15,14 +15,18 @@ from muster.api.pods import is_finished, job_of, parse_amounts, pod_requests
 from muster.api.values.quantity import QuantityError, ResourceList
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-# The most nodes of a group; a larger one is parted, so that a change of one node concerns few others.
+# The maximum number of nodes in a group. A larger group is divided, so that a change of one node affects few others.
 MOST_IN_GROUP = 200
 _NOTHING = Counter[str]()
 _DIGITS = re.compile(r"([0-9]+)")
 
 
 class NodeAmount(Struct, frozen=True, gc=False):
-    """A resource of a node, in units of `quantity.parse_amount`. used: what pods request; None if unknown."""
+    """A resource of a node, in units of `quantity.parse_amount`.
+
+    has: the allocatable amount.
+    used: the amount that pods request; None if unknown.
+    """
 
     resource: str
     used: int | None
@@ -67,7 +71,7 @@ class NodeGroup(Struct, frozen=True):
 
 
 def describe_health(node: Node) -> str:
-    """Return `Ready` or `NotReady`, followed by what keeps new pods away: `Ready,Cordoned`."""
+    """Return `Ready` or `NotReady`, followed by conditions that keep new pods away: `Ready,Cordoned`."""
     states = ["Ready" if is_ready(node) else "NotReady"]
     states += ["Cordoned"] if node.spec.unschedulable else []
     states += [DISK_PRESSURE] if has_full_disk(node) else []
@@ -75,11 +79,11 @@ def describe_health(node: Node) -> str:
 
 
 def list_node_resources(nodes: Iterable[Node]) -> list[str]:
-    """Return the resources of nodes that users see in tables, in order: CPUs, memory, GPUs, the number of pods."""
+    """Return the resources of nodes that tables show, in order: CPUs, memory, GPUs, the number of pods."""
     return [*_order_resources(frozenset(resource for node in nodes for resource in node.status.allocatable))]
 
 
-@lru_cache(maxsize=64)  # most nodes have the resources of others
+@lru_cache(maxsize=64)  # most nodes have the same resources as others
 def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there)
 
@@ -87,7 +91,7 @@ def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
     """Return the row of a node: its health, its labels, its amounts and its jobs.
 
-    pods: those on the node; None if the reader may not see all of them, so that the use and the jobs are unknown.
+    pods: the pods on the node; None if the reader may not see all of them, so that the use and the jobs are unknown.
     """
     name, has = node.metadata.name, _read_amounts(node.status.allocatable)
     used, jobs = sum_pods(pods or ())
@@ -111,7 +115,7 @@ def make_node_rows(
 ) -> list[NodeRow]:
     """Return the rows of nodes by name.
 
-    pods: None if the reader may not see all of them.
+    pods: all pods; None if the reader may not see all of them.
     make: returns the row of a node, as `make_node_row` does.
     """
     on_node: dict[str, list[Pod]] = {}
@@ -124,7 +128,7 @@ def make_node_rows(
 def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeAmount]:
     """Return the amounts of all nodes together, by resource.
 
-    pods: those that use nodes; None if the reader may not see all of them, so that the use is unknown.
+    pods: the pods on nodes; None if the reader may not see all of them, so that the use is unknown.
     """
     has: Counter[str] = Counter()
     # Most nodes are like many others, and a quantity takes longer to read than to find again.
@@ -133,13 +137,13 @@ def sum_cluster(nodes: Sequence[Node], pods: Iterable[Pod] | None) -> list[NodeA
     used: Counter[str] = Counter()
     for pod in pods or ():
         if pod.spec.node_name and not is_finished(pod):
-            for resource, amount in request_of(pod).items():  # `update` of a Counter takes twice as long for so few
+            for resource, amount in request_of(pod).items():  # `update` of a Counter is half as fast for so few items
                 used[resource] += amount
     return [NodeAmount(one, None if pods is None else used[one], has[one]) for one in list_node_resources(nodes)]
 
 
 def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]]]:
-    """Return, by node, what its pods request (their number as `pods`), and how many pods each job has there."""
+    """Return, by node, the requests of its pods (their number as `pods`), and how many pods each job has there."""
     used: dict[str, Counter[str]] = {}
     jobs: dict[str, Counter[str]] = {}
     for pod in pods:
@@ -153,7 +157,7 @@ def sum_pods(pods: Iterable[Pod]) -> tuple[dict[str, Counter[str]], dict[str, Co
 
 
 def request_of(pod: Pod) -> dict[str, int]:
-    """Return what a pod requests of its node, and 1 of the resource `pods`. An invalid quantity counts as 0."""
+    """Return the requests of a pod, and 1 of the resource `pods`. If a quantity is invalid, only the latter."""
     try:
         return {**pod_requests(pod.spec), "pods": 1}
     except QuantityError:
@@ -161,9 +165,10 @@ def request_of(pod: Pod) -> dict[str, int]:
 
 
 def list_levels(nodes: Sequence[Node], topologies: Iterable[Topology]) -> dict[str, tuple[str, ...]]:
-    """Return the labels that group nodes, by the name of their Topology or, without a Topology, by the label of zones.
+    """Return the labels that group nodes, by the name of their Topology.
 
-    The level of single hosts is left out, and so is a Topology whose labels no node has.
+    Without a Topology, the label of zones groups them. The level of single hosts is left out, and so is a Topology
+    whose labels no node has.
     """
     present = {label for node in nodes for label in node.metadata.labels}
     levels = {

@@ -1,6 +1,6 @@
 """A snapshot of a cluster: the fields that scheduling reads, without fields that users would not share.
 
-It is made from objects as the server returns them, reduced to the fields that decisions read. Environment, commands,
+It is made from the objects that the server returns, reduced to the fields that decisions read. Environment, commands,
 arguments, images, volumes, secrets, and annotations of users are left out. `reader.snapshot` reads the objects. Pure.
 """
 
@@ -38,7 +38,7 @@ from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 API_VERSION = "muster.dev/v1alpha1"
 KIND = "Snapshot"
 
-# The settings of administrators. The whole spec of these kinds is kept, because nothing in it is from a user's program.
+# The settings of administrators. The whole spec of these kinds is kept, because none of it comes from a user's program.
 _SETTINGS: tuple[Kind[Any], ...] = (
     NAMESPACE,
     PRIORITY_CLASS,

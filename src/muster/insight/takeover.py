@@ -1,4 +1,4 @@
-"""Report on a takeover from Kueue: what Muster would manage, and what it would leave as it is.
+"""Report on a takeover from Kueue: which jobs Muster would manage, and which it would not.
 
 `make_report` takes the objects of a cluster on which Kueue's manager runs, and returns counts and findings. The caller
 reads the cluster.
@@ -31,16 +31,16 @@ GroupKind = tuple[str, str]
 STATES: Final = ("admitted", "reserved", "pending", "inactive", "finished")
 # The kinds of jobs that Muster resizes while they run.
 _RESIZED: Final = frozenset({("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
-# The most objects that the text of a finding names.
+# The maximum number of objects that the text of a finding names.
 NAMED: Final = 5
 
 
 class Survey(Struct, frozen=True):
-    """The objects of a cluster that the report is made from.
+    """The objects of a cluster from which the report is made.
 
     jobs: the running Jobs that name a queue.
     pods: the pods that a scheduling gate of Kueue holds.
-    old: the definitions of Kueue's kinds whose objects may be stored in an older version.
+    old: the CRDs of Kueue's kinds whose objects may be stored in an older version.
     webhooks: the configurations of Kueue's webhooks.
     manager: the holder of the Lease of Kueue's manager; "" if there is none or if it is a replica of Muster.
     idle: the frameworks that the settings name and Muster does not support, with the reason.
@@ -85,7 +85,7 @@ class Row(Struct, frozen=True):
 class TakeoverReport(Struct, frozen=True):
     """The report about a takeover of Kueue's workloads by Muster.
 
-    rows: the number of workloads of each kind of job by state, also of kinds that Muster would not manage.
+    rows: the number of workloads of each kind of job by state, including kinds that Muster would not manage.
     findings: what Muster would not manage, or what prevents the takeover; empty if the takeover can begin.
     gates: the scheduling gates of waiting pods.
     """
@@ -103,8 +103,8 @@ def make_report(
 ) -> TakeoverReport:
     """Return the report about a cluster.
 
-    handled: the kinds of jobs that Muster acts on.
-    known: the kinds that Muster could act on.
+    handled: the kinds of jobs on which Muster acts.
+    known: the kinds on which Muster could act.
     named: the kinds that the settings name.
     """
     findings = tuple(_list_findings(seen, handled, known, named))
@@ -225,7 +225,8 @@ def _of_kinds(
 def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, variants: bool) -> Iterable[Finding]:
     """Yield the findings about features that unfinished workloads use and that Muster ignores.
 
-    fixed: the kinds of jobs that keep their size while they run. variants: whether the feature gate of variants is on.
+    fixed: the kinds of jobs that keep their size while they run.
+    variants: whether the feature gate of variants is on.
     """
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _list_some(

@@ -10,7 +10,7 @@ from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
 _MOST_DIGITS = 12
-# From here on, three digits of a number say less than the whole number.
+# From this number on, a whole number is shown, because three digits would say less.
 _WHOLE_FROM = 999.5
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # The spaces between two columns.
@@ -24,14 +24,14 @@ _LISTED = 5
 
 
 def format_age(since: datetime | None, now: datetime) -> str:
-    """Return how long ago a time was: `42s`, `5m`, `3h20m`, `12d`, in at most two figures; `<unknown>` for None."""
+    """Return how long ago a time was, in at most two units: `42s`, `5m`, `3h20m`, `12d`; `<unknown>` for None."""
     if since is None:
         return "<unknown>"
     return format_duration(int((now - since).total_seconds()))
 
 
 def format_duration(seconds: int) -> str:
-    """Return a duration in at most two figures, like `42s`, `5m` or `3h20m`. A negative one is `0s`."""
+    """Return a duration in at most two units, such as `42s`, `5m` or `3h20m`. A negative duration is `0s`."""
     seconds = max(seconds, 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
@@ -64,8 +64,8 @@ def escape_controls(text: str) -> str:
 def format_quantity(resource: str, value: int) -> str:
     """Return an amount as users read it: bytes in the largest unit that fits, to a tenth; others as in Kubernetes.
 
-    An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number of many digits,
-    such as the sum of a quota of 1e30 and one of 8, is rounded to three of them.
+    An amount that is whole in a smaller unit is shown in that unit, as a user would write it. A number with many
+    digits, such as the sum of a quota of 1e30 and one of 8, is rounded to three digits.
     """
     if resource not in ("memory", "ephemeral-storage"):
         text = format_amount(resource, value)
@@ -81,7 +81,7 @@ def format_quantity(resource: str, value: int) -> str:
 
 
 def format_mean(resource: str, value: float) -> str:
-    """Return a mean amount, or a change of one, to three digits: `57.9` CPUs, `1.5Gi`. From 1,000 on it is whole."""
+    """Return a mean amount, or a change of one, to three digits: `57.9` CPUs, `1.5Gi`. From 1,000 on, it is whole."""
     if resource in ("memory", "ephemeral-storage"):
         return format_quantity(resource, round(value))
     number = value / 1000 if resource == "cpu" else value
@@ -89,7 +89,7 @@ def format_mean(resource: str, value: float) -> str:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return the text cut to at most this many characters, with `…` in place of the rest."""
+    """Return the text cut to at most this many characters, ending with `…` if it was cut."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -99,7 +99,7 @@ def format_owner(name: str) -> str:
 
 
 def format_owners(names: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each of several users, or the whole name where two short names are the same."""
+    """Return the short name of each of several users, or the whole name if two short names are the same."""
     short = {name: format_owner(name) for name in names}
     counts = Counter(short.values())
     return {name: text if counts[text] == 1 else escape_controls(name) for name, text in short.items()}
@@ -110,6 +110,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
 
     If the table is wider than `width`, the sentences of the last column get lines of their own below the other columns.
     If these are still wider, they are one space apart.
+    width: the width of the terminal in characters; 0 for no limit.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     if not 0 < width < sum(widths) + GAP * (len(widths) - 1):
@@ -161,7 +162,10 @@ def list_names(names: Sequence[str]) -> str:
 
 
 def count_things(number: int, one: str, many: str) -> str:
-    """Return a number with its noun: `1 node`, `3 nodes`. one, many: the singular and the plural."""
+    """Return a number with its noun: `1 node`, `3 nodes`.
+
+    one, many: the singular and the plural.
+    """
     return f"{number} {one if number == 1 else many}"
 
 

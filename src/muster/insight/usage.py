@@ -1,4 +1,4 @@
-"""Compute the current usage of pods, from their nodes' metrics: by pod, by job, and beside their requests. Pure."""
+"""Compute the current usage of pods from their nodes' metrics: by pod, by job, and next to their requests. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
@@ -48,7 +48,7 @@ class _ContainerUsage(Struct, frozen=True, gc=False):
 
 
 class PodUsage(Struct, frozen=True, gc=False):
-    """The parts of the metrics of a pod that say whose they are and what is used."""
+    """The parts of a pod's metrics that identify its job, and the usage of its containers."""
 
     metadata: _Identity = _Identity()
     containers: tuple[_ContainerUsage, ...] = ()
@@ -60,7 +60,7 @@ POD_USAGE: Kind[PodUsage] = POD_METRICS.seen_as(PodUsage)
 class CurrentUsage(Struct, frozen=True):
     """The average usage of pods over the last moments: thousandths of CPUs, bytes of memory, and the same of GPUs.
 
-    milli_gpus: None if the usage of GPUs is not known.
+    milli_gpus: thousandths of GPUs; None if the usage of GPUs is unknown.
     """
 
     milli_cpus: int = 0
@@ -84,7 +84,7 @@ def usage_by_pod(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
 
 
 def usage_by_job(metrics: Iterable[PodUsage]) -> dict[Name, CurrentUsage]:
-    """Return the usage of each JobSet, and of each Job without one, summed over its pods, by namespace and name."""
+    """Return the usage of each JobSet, and of each Job outside one, summed over its pods, by namespace and name."""
     usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels
@@ -112,7 +112,7 @@ def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
     """Return a row for each pod of a job by rank: its rank, name, node, CPUs, memory and memory limit.
 
-    CPUs and memory are the use and, if there is one, the request; `-` for a use that is not known.
+    CPUs and memory are the use and, if there is one, the request; `-` for an unknown use.
     """
     rows: list[Sequence[str]] = []
     for pod in sorted(pods, key=_make_order_key):
@@ -133,19 +133,19 @@ def knows_gpus(usage: Iterable[CurrentUsage | None]) -> bool:
 
 
 def format_gpus(used: CurrentUsage | None) -> tuple[str, str]:
-    """Return the number of busy GPUs, to a hundredth, and their used memory; "-" if that is not known."""
+    """Return the number of busy GPUs, to a hundredth, and their used memory; "-" if these are unknown."""
     if used is None or used.milli_gpus is None:
         return "-", "-"
     return f"{used.milli_gpus / 1000:.2f}", _format_mebibytes(used.gpu_memory)
 
 
 def format_cpus(used: CurrentUsage | None) -> str:
-    """Return how many CPUs are used, to a hundredth; "-" if it is not known."""
+    """Return how many CPUs are used, to a hundredth; "-" if that is unknown."""
     return f"{used.milli_cpus / 1000:.2f}" if used is not None else "-"
 
 
 def format_memory(used: CurrentUsage | None) -> str:
-    """Return how much memory is used, to a mebibyte; "-" if it is not known."""
+    """Return how much memory is used, to a mebibyte; "-" if that is unknown."""
     return _format_mebibytes(used.memory) if used is not None else "-"
 
 

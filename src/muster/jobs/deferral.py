@@ -1,8 +1,8 @@
 """Decide whether a job with dependencies or a start time starts now, keeps waiting, or can never start. Pure.
 
-A condition that was met stays met. The job can never start once one of its dependencies has ended with another result,
-does not exist, or waits for the job itself. If a dependency was deleted before its end was observed, its result is not
-known: it counts as ended only for `:any`.
+A condition that was met stays met. The job can never start if one of its dependencies has ended with another result,
+does not exist, or waits for the job itself. If a dependency was deleted before the controller observed its end, its
+result is unknown: it then satisfies only `:any`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,9 +70,9 @@ def decide(
 ) -> DeferralPlan:
     """Return the work to do for a waiting job.
 
-    met: the names of dependencies that were met before.
-    states: the states of all other dependencies.
-    circle: the names of jobs that wait for each other, from this job to itself; empty if there is no circle.
+    met: the names of the dependencies that were met before.
+    states: the states of all other dependencies, by name.
+    circle: the names of jobs that wait for each other, from this job back to itself; empty if there is no circle.
     """
     if circle:
         sentence = f"the jobs wait for each other: {' -> '.join(circle)}"
@@ -95,7 +95,7 @@ def decide(
 def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
     """Return the merge patch that ends a job's deferral, so that it can start.
 
-    queues: whether a queue then resumes the job. If not, the patch resumes it.
+    queues: whether a queue resumes the job later. If not, the patch resumes it.
     """
     resumption = {} if queues else {"spec": {"suspend": False}}
     return {"metadata": {"annotations": remove_gate(meta.annotations)}} | resumption

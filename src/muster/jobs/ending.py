@@ -11,7 +11,7 @@ from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, Verdict
 from muster.jobs.job.terms import managed_by
 
-# The fields of a Job's status that count pods, without any.
+# The fields of a Job's status that count pods, set to no pods.
 STATUS_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
 
 
@@ -32,7 +32,7 @@ def make_job_failure(job: Job, verdict: Verdict) -> dict[str, Any]:
 def make_jobset_failure(jobset: JobSet, verdict: Verdict, now: datetime) -> dict[str, Any]:
     """Return the merge patch with the Failed condition of a JobSet, whose controller then deletes its Jobs.
 
-    The patch replaces the whole list of conditions, so it must be sent with the version that was read.
+    The patch replaces the whole list of conditions, so it must be sent with the resource version of `jobset`.
     """
     other_conditions = [msgspec.to_builtins(one) for one in jobset.status.conditions if one.type != names.FAILED]
     since = now.isoformat(timespec="seconds").replace("+00:00", "Z")

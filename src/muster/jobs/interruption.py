@@ -49,10 +49,10 @@ from muster.api.pods import (
 )
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-# Reasons of Kueue: for pods whose node is lost for good, and for pods of workloads that lose their quota.
+# Kueue's reasons: for pods whose node is lost permanently, and for pods of workloads that lose their quota.
 _BY_QUEUES: Final = ("TerminatedByKueue", "TerminationTarget")
 
-# The reason of a Job's end that its JobSet's `maxRestarts` does not count.
+# The reason of a Job's end that does not count towards its JobSet's `maxRestarts`.
 INTERRUPTED: Final = "Interrupted"
 # The condition of a Job or JobSet that records how often it was interrupted, and the last interruption.
 INTERRUPTIONS: Final = "muster.dev/Interrupted"
@@ -78,7 +78,7 @@ _MEANINGS_OF_NODES: Final = {
     FORGOTTEN_MESSAGE: "had already ended on {node}, though the server recorded it as running: "
     "a backup was restored, or its end was never written",
 }
-# The message of Kubernetes' taint manager; Muster's adds the taint, and whether the node is lost.
+# The message of Kubernetes' taint manager; Muster's message also names the taint, and says whether the node is lost.
 _DUE_TO_TAINT = r"Taint manager: (?:deleting due to NoExecute taint ?(\S*)|node \S+ is (unreachable))"
 # A message that adds nothing to the meaning of its reason.
 _SAID_ALREADY = r"PodGC: node (\S+ )?no longer exists"
@@ -145,7 +145,10 @@ def _add_to_meaning(message: str) -> str:
 
 
 def describe_suspension(job: ObjectMeta) -> str:
-    """Return a sentence that says why a Job or JobSet was suspended while its pods ran. job: its metadata."""
+    """Return a sentence about why a Job or JobSet was suspended while its pods ran.
+
+    job: the metadata of the Job or JobSet.
+    """
     why = job.annotations.get(STOPPED_ANNOTATION, "")
     if why == DEACTIVATED_MESSAGE:  # by `muster hold`; the engine's own reasons to deactivate follow the message
         return HELD
@@ -157,9 +160,9 @@ def add_interruptions(
 ) -> str:
     """Return the message of the condition `INTERRUPTIONS` after `number` further interruptions.
 
-    conditions: the present conditions, with the count so far.
-    last: a sentence about the last of them.
-    by_suspension: whether a suspension of the job caused them.
+    conditions: the current conditions, with the count so far.
+    last: a sentence about the last interruption.
+    by_suspension: whether a suspension of the job caused the new interruptions.
     """
     count = count_interruptions(conditions) + number
     suspensions = count_suspensions(conditions) + (number if by_suspension else 0)
@@ -191,7 +194,7 @@ def _read_count(conditions: Sequence[CountingCondition]) -> tuple[int, int, str]
 
 
 def is_leaving(pod: Pod) -> bool:
-    """Return whether a running pod has been chosen as a preemption victim by the scheduler and is not deleted yet."""
+    """Return whether the scheduler has chosen a running pod as a preemption victim and the pod is not deleted yet."""
     return PREEMPTED_ANNOTATION in pod.metadata.annotations and not is_deleting(pod) and not is_finished(pod)
 
 

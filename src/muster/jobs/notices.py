@@ -1,6 +1,6 @@
 """Decide which events of a job to send notices about, and make the pods that send them. Pure.
 
-The events follow from the status of the job alone. So none is lost while the server does not run.
+The events follow from the status of the job alone. So no event is lost while the server does not run.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,18 +27,19 @@ from muster.jobs.job.conditions import CANCELLED, COMPLETE
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset import terms as jobset_terms
 
-# A command that hangs ends after so many seconds.
+# The time limit of a notice's command, in seconds.
 LONGEST_SECONDS: Final = 60
-# The state of a job that failed, as a notice says it.
+# The state of a failed job in a notice.
 FAILED: Final = "Failed"
 _GRACE_SECONDS = 2
 _SHELL = "/bin/sh"
 
 
 class Notice(Struct, frozen=True):
-    """An event of a job about which a notice is sent.
+    """An event of a job about which a notification is sent.
 
-    state: the job's state in a word. reason: the cluster's message about it, or "".
+    state: the job's state in a word.
+    reason: the cluster's message about the state; "" for none.
     """
 
     event: Event
@@ -47,9 +48,9 @@ class Notice(Struct, frozen=True):
 
 
 def find_notices(job: Job | JobSet, events: Collection[Event]) -> list[Notice]:
-    """Return the notices of the job's events so far, in order.
+    """Return the notices for all events of the job so far, in order.
 
-    events: the events that the user requested. A failure is also an end; then only one notice is sent.
+    events: the events that the user requested. A failure is also an end; in that case only one notice is sent.
     """
     notices = []
     if _has_started(job):
@@ -62,7 +63,7 @@ def find_notices(job: Job | JobSet, events: Collection[Event]) -> list[Notice]:
 
 
 def _has_started(job: Job | JobSet) -> bool:
-    """Return whether all workers of the job, or of one of its Jobs, were ready at one time."""
+    """Return whether all workers of the job, or of one of its Jobs, were ready at the same time."""
     if isinstance(job, JobSet):
         roles = job.status.replicated_jobs_status
         return bool(job.status.restarts) or any(role.ready or role.succeeded or role.failed for role in roles)
@@ -87,14 +88,14 @@ def _find_end(job: Job | JobSet) -> Notice | None:
 
 
 def name_notice(job: Job | JobSet, event: Event) -> str:
-    """Return the name of the pod that sends a notice: the same for the same event of the same job."""
+    """Return the name of the pod that sends a notice. The same event of the same job always has the same name."""
     return f"notice-{event}-{job.metadata.uid}"
 
 
 def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], muster: str) -> dict[str, Any]:
-    """Return the pod that sends a notice, with a container for each target, so that none waits for another.
+    """Return the pod that sends a notice, with a container for each target, so that no target waits for another.
 
-    muster: the shell words by which a pod calls Muster.
+    muster: the shell command with which a pod calls Muster.
     """
     meta, worker = job.metadata, _find_worker(job)
     variables = {
@@ -128,7 +129,10 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
 
 
 def describe_failure(pod: Pod) -> str:
-    """Return which targets an ended pod did not reach; "" if it reached all. The text of a target may be a secret."""
+    """Return which targets the pod of a notice did not reach, and why; "" if it reached all.
+
+    Targets are named by position, because the text of a target may be a secret.
+    """
     if pod.status.phase == "Succeeded":
         return ""
     if pod.status.reason == "DeadlineExceeded":
@@ -157,7 +161,7 @@ def _make_container(
 ) -> dict[str, Any]:
     """Return the container that sends a notice to a target.
 
-    A URL is passed in a variable, because all users of a machine see command lines.
+    A URL is passed in an environment variable, because all users of a machine can read command lines.
     """
     if find_kind(target) is TargetKind.COMMAND:
         line = target

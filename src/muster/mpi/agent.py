@@ -1,10 +1,10 @@
-"""Run the agent of every worker except rank 0: the agent runs rank 0's commands, and ends when `mpirun` has ended.
+"""Run the agent of a worker other than rank 0: it executes commands for rank 0 until `mpirun` has ended.
 
 When a worker is stopped, its agent asks rank 0 to end `mpirun`, which ends the processes of all workers.
 
-Rank 0 holds one connection to the agent for as long as `mpirun` runs. Each command comes on a connection of its own,
-and its output goes back on that connection. If the connection closes, the command is ended, as when ssh loses its
-connection. Each byte after the request is the number of a signal to send to the command.
+Rank 0 keeps one connection to the agent open while `mpirun` runs. Each command uses another connection, which also
+returns the command's output. If the connection closes, the command is terminated, as when ssh loses its connection.
+Each byte after the request is the number of a signal to send to the command.
 """
 
 import asyncio
@@ -33,10 +33,11 @@ from muster.mpi.frames import (
 from muster.runtime.clock import Clock
 from muster.runtime.tasks import cancel
 
-# The time to end by itself for daemons after `mpirun` has ended, and for a command whose connection is closed.
+# The seconds in which daemons have to exit after `mpirun`, and in which a command has to exit after its connection is
+# closed.
 _GRACE_SECONDS = 5.0
 _LOOK_SECONDS = 0.05
-# How long a command that has ended may leave its output open: a daemon that it left behind may hold that for ever.
+# The seconds for which the output of an exited command may stay open, because a daemon may keep it open forever.
 _DRAIN_SECONDS = 1.0
 _READ_BYTES = 1 << 15
 _NOT_EXECUTABLE = 126
@@ -44,7 +45,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Agent:
-    """The agent of one worker; `run` returns when the agent ends.
+    """The agent of one worker. `run` returns when the agent ends.
 
     environment: the environment of the commands.
     rank_0: the host name of rank 0, for messages.
@@ -60,7 +61,7 @@ class Agent:
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, address: str, port: int, context: ssl.SSLContext) -> int:
-        """Serve until rank 0 says that `mpirun` has ended, or disconnects; return the exit code."""
+        """Serve until rank 0 reports that `mpirun` has ended, or disconnects; return the exit code."""
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
@@ -75,9 +76,9 @@ class Agent:
         return code
 
     def _on_signal(self, number: int) -> None:
-        """Ask rank 0 to end the whole job, because this worker got a signal to end.
+        """Ask rank 0 to end the whole job, because this worker received a termination signal.
 
-        Without a connection to rank 0, or on a second signal, end the agent at once.
+        Without a connection to rank 0, or after a second signal, end the agent immediately.
         """
         if self._held is None or self._signalled:
             self._end(128 + number)
@@ -104,7 +105,7 @@ class Agent:
                 writer.write(encode_frame(HERE))
                 await self._hold(reader)
         except ConnectionError:
-            pass  # rank 0 closed it or is gone: the held connection tells which
+            pass  # rank 0 closed the connection or has exited; the long-lived connection tells which
         except StrangeRequestError as error:
             print(f"muster: a strange request: {error}", file=sys.stderr)
         finally:
@@ -113,7 +114,7 @@ class Agent:
                 await writer.wait_closed()
 
     async def _hold(self, reader: asyncio.StreamReader) -> None:
-        """Wait until rank 0 says that `mpirun` has ended. If rank 0 disconnects without saying so, the worker fails."""
+        """Wait until rank 0 reports that `mpirun` has ended. If rank 0 disconnects without that, the worker fails."""
         try:
             farewell = await reader.read(len(FAREWELL))
         except OSError:
@@ -127,7 +128,7 @@ class Agent:
             self._end(1)
 
     async def _run(self, request: CommandRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Run a command, pass on its output, and send how it ended."""
+        """Run a command, forward its output, and send its exit code."""
         try:
             process = await asyncio.create_subprocess_exec(
                 "/bin/sh",
@@ -187,14 +188,14 @@ async def _pass_signals(reader: asyncio.StreamReader, pid: int) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):  # `_run` ends the command for that
+    with suppress(ConnectionError):  # `_run` terminates the command then
         while data := await reader.read(_READ_BYTES):
             writer.write(encode_frame(channel, data))
             await writer.drain()
 
 
 def _list_children() -> list[int]:
-    """Return the living children of this process, including orphans that it has adopted."""
+    """Return the PIDs of the living children of this process, including orphans that it has adopted."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in listed if not _is_zombie(pid)]
 

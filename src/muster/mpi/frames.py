@@ -1,7 +1,8 @@
-"""Encode the protocol between rank 0 and an agent, which runs over TLS with the job's certificate on both ends.
+"""The protocol between rank 0 and an agent, over TLS with the job's certificate on both ends.
 
-Rank 0 sends one line of JSON, a `CommandRequest`. After it, rank 0 may send signals, each as one byte with the signal's
-number. The agent answers in frames: one byte for the channel, four bytes for the length of the data, and the data.
+Rank 0 sends one line of JSON, a `CommandRequest`. After that, rank 0 may send signals, each as one byte with the
+signal's number. The agent responds with frames: one byte for the channel, four bytes for the length of the data, and
+the data.
 """
 
 import asyncio
@@ -10,29 +11,29 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import Struct
 
-# The channels: a command's exit code in digits, and its output. On the connection that rank 0 holds: the agent is
-# there, and its worker is being stopped.
+# The channels. For a command: its exit code in digits, and its output. On the long-lived connection of rank 0: the
+# agent is ready, and its worker is being stopped.
 ENDED, STDOUT, STDERR, HERE, ENDING = 0, 1, 2, 3, 4
-# Rank 0 sends this on the held connection once `mpirun` has ended. A connection that ends without it means that rank 0
-# is gone.
+# Sent by rank 0 on the long-lived connection once `mpirun` has ended. If the connection ends without it, rank 0 has
+# failed.
 FAREWELL = b"bye\n"
 
 _LENGTH_BYTES = 4
-MOST_OF_A_LINE = 1 << 20  # a daemon of Open MPI gets all host names
+MOST_OF_A_LINE = 1 << 20  # the maximum line length in bytes; a daemon of Open MPI gets all host names
 
 
 class CommandRequest(Struct, frozen=True, omit_defaults=True):
-    """A command to run. An empty command asks the agent to hold the connection for as long as `mpirun` runs."""
+    """A request to run a command. An empty command keeps the connection open while `mpirun` runs."""
 
     command: str = ""
 
 
 class StrangeRequestError(Exception):
-    """The first line on a connection to the agent is no valid `CommandRequest`."""
+    """A first line from rank 0 that is no valid `CommandRequest`."""
 
 
 def encode_frame(channel: int, data: bytes = b"") -> bytes:
-    """Encode one frame of an agent's answer: the channel, the length of the data, and the data."""
+    """Encode one frame of an agent's response: the channel, the length of the data, and the data."""
     return bytes((channel,)) + len(data).to_bytes(_LENGTH_BYTES) + data
 
 

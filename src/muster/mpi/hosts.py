@@ -2,16 +2,16 @@
 
 from msgspec import Struct
 
-# The place of the rank in a pattern.
+# The placeholder for the rank in a pattern.
 _RANK = "{}"
 
 
 class Hosts(Struct, frozen=True):
-    """The workers of a job as MPI launchers name them.
+    """The workers of a job as hosts for MPI launchers.
 
-    pattern: the host name of a worker, with {} in the place of its rank.
+    pattern: the host name of a worker, with {} in place of its rank.
     workers: the number of workers.
-    slots: the number of MPI processes on each worker.
+    slots: the number of MPI processes per worker.
     port: the TCP port on which the agents listen.
     """
 
@@ -31,10 +31,10 @@ class Hosts(Struct, frozen=True):
 
 
 def open_mpi_hosts(hosts: Hosts) -> str:
-    """Return the text of the hostfile for Open MPI and PRRTE."""
+    """Return the content of the hostfile for Open MPI and PRRTE."""
     return "".join(f"{name} slots={hosts.slots}\n" for name in hosts.names)
 
 
 def hydra_hosts(hosts: Hosts) -> str:
-    """Return the text of the host file for Hydra, the launcher of MPICH and Intel MPI."""
+    """Return the content of the host file for Hydra, the launcher of MPICH and Intel MPI."""
     return "".join(f"{name}:{hosts.slots}\n" for name in hosts.names)

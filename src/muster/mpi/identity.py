@@ -10,7 +10,7 @@ from pathlib import Path
 
 from muster.runtime.certificates import make_authority
 
-# The identity is made when the job is, and clocks of nodes may be behind.
+# The start of validity lies in the past, because the clocks of nodes may be behind.
 _LIFE, _SKEW = timedelta(days=3650), timedelta(days=1)
 
 
@@ -21,14 +21,20 @@ def make_identity(now: datetime) -> bytes:
 
 
 def server_context(identity: Path) -> ssl.SSLContext:
-    """Return the TLS context of an agent, which listens. identity: the file that contains the identity."""
+    """Return the TLS context of an agent, which is the server.
+
+    identity: the path of the file with the identity.
+    """
     return _trust_identity(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), identity)
 
 
 def client_context(identity: Path) -> ssl.SSLContext:
-    """Return the TLS context of rank 0, which connects. identity: the file that contains the identity."""
+    """Return the TLS context of rank 0, which is the client.
+
+    identity: the path of the file with the identity.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False  # the identity is the job's, not a host's
+    context.check_hostname = False  # the identity belongs to the job, not to a host
     return _trust_identity(context, identity)
 
 

@@ -1,4 +1,4 @@
-"""Run rank 0: wait for the agents, run `mpirun` with the hosts of the job, and then tell the agents to end."""
+"""Run rank 0: wait for the agents, run `mpirun` on the hosts of the job, and then tell the agents to end."""
 
 import asyncio
 import shlex
@@ -21,12 +21,12 @@ from muster.runtime.tasks import cancel
 
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _RETRY_SECONDS = 0.2
-# How long `launch` is silent about missing agents.
+# The seconds before `launch` reports missing agents.
 _PATIENCE_SECONDS = 10.0
-# How many missing agents a message names.
+# The maximum number of missing agents that a message names.
 _NAMED = 3
 _ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
-# The signals that this process passes on to `mpirun`, which passes some of them on to the ranks.
+# The signals that this process forwards to `mpirun`, which forwards some of them to the ranks.
 _PASSED_ON = (
     signal.SIGHUP,
     signal.SIGINT,
@@ -43,7 +43,7 @@ _PASSED_ON = (
 def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
     """Write the host files, the agents' addresses, the job's identity and the remote shell to the directory.
 
-    Only this user may access the directory, because the identity lets its holder run commands on all workers.
+    Only this user may access the directory, because the identity allows its holder to run commands on all workers.
     """
     key = directory / "identity.pem"
     key.touch(0o600)
@@ -60,7 +60,7 @@ def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
 def make_variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, str]:
     """Return the environment variables that make `mpirun` use the files in the directory, and this interface.
 
-    interface: the network interface of the pod, or "" if it is not known.
+    interface: the network interface of the pod; "" if it is unknown.
     """
     shell, open_mpi, hydra = (directory / name for name in ("remote-shell", "open-mpi-hosts", "hydra-hosts"))
     return launcher_variables(shell, open_mpi, hydra, hosts.slots, interface)
@@ -77,12 +77,12 @@ class Launch:
         self._watches = set[asyncio.Task[str]]()
         self._process: asyncio.subprocess.Process | None = None
         self._end_signal: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._ends_it = False  # a worker is gone, and `mpirun` got SIGTERM
+        self._ends_it = False  # whether a worker was lost, so that `mpirun` got SIGTERM
 
     async def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Wait for all agents, run the command, and tell the agents to end; return the command's exit code.
 
-        If a signal tells this process to end before the command runs, return 128 + the signal.
+        If a termination signal arrives before the command runs, return 128 + the signal's number.
         """
         for number in _PASSED_ON:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
@@ -102,12 +102,12 @@ class Launch:
     def _on_signal(self, number: int) -> None:
         if number in _ENDING and not self._end_signal.done():
             self._end_signal.set_result(number)
-        is_told = number == signal.SIGTERM and self._ends_it  # on a second signal, Hydra drops everything
+        is_told = number == signal.SIGTERM and self._ends_it  # Hydra would exit immediately after a second signal
         if self._process is not None and self._process.returncode is None and not is_told:
             self._process.send_signal(number)
 
     async def _reach_agents(self) -> None:
-        """Connect to every agent; after a while, print the workers that do not answer yet."""
+        """Connect to all agents. After a while, print the workers that do not respond yet."""
         ranks = range(1, self._hosts.workers)
         async with asyncio.TaskGroup() as group:
             reaching = [group.create_task(self._reach(rank), name=f"reach {rank}") for rank in ranks]
@@ -118,7 +118,7 @@ class Launch:
                 _say(f"the job waits for {', '.join(missing[:_NAMED])}{others}")
 
     async def _reach(self, rank: int) -> None:
-        """Connect to the agent of the worker with this rank, with retries until the agent answers.
+        """Connect to the agent of the worker with this rank; retry until the agent responds.
 
         The worker may start later than rank 0, and DNS may resolve its host name even later.
         """
@@ -136,7 +136,7 @@ class Launch:
             await self._clock.sleep(_RETRY_SECONDS)
 
     async def _watch(self, rank: int, answers: AsyncIterator[tuple[int, bytes]]) -> str:
-        """Wait until a worker is being stopped or its connection is lost; return a sentence that says which."""
+        """Wait until a worker is being stopped or its connection is lost; return a sentence about which happened."""
         with suppress(OSError):
             async for channel, _ in answers:
                 if channel == ENDING:
@@ -144,7 +144,7 @@ class Launch:
         return f"{self._hosts.name(rank)} has gone"
 
     async def _launch(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Run the command to its end, and return its exit code; send it SIGTERM as soon as a worker is gone."""
+        """Run the command until it exits, and return its exit code. Send it SIGTERM as soon as a worker is lost."""
         try:
             self._process = await asyncio.create_subprocess_exec(*command, env=environment)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Decide which commands are launchers of MPI, and how many processes they start on each worker. Pure."""
+"""Decide which commands are MPI launchers, and how many processes they start on each worker. Pure."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -6,7 +6,7 @@ from pathlib import PurePath
 from muster.api.values import quantity
 
 _PROGRAMS = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
-# As Debian and Intel call them, so that several can be installed: mpirun.openmpi, mpiexec.hydra.
+# Debian and Intel use such names so that several launchers can be installed: mpirun.openmpi, mpiexec.hydra.
 _FLAVORS = frozenset({"hydra", "mpich", "openmpi"})
 
 
@@ -17,13 +17,13 @@ def is_launcher(command: Sequence[str]) -> bool:
 
 
 def count_slots(cpus: str, gpus: int) -> int:
-    """Return the number of MPI processes of a worker: one for each GPU, else one for each whole CPU, at least one.
+    """Return the number of MPI processes of a worker: one per GPU, else one per whole CPU, at least one.
 
-    cpus: the CPU request of the worker, as a quantity; "" for none.
+    cpus: the CPU request of the worker, as a Kubernetes quantity; "" for none.
     """
     return gpus or max(quantity.parse_thousandths(cpus) // 1000 if cpus else 0, 1)
 
 
 def count_threads(cpus: str, gpus: int) -> int:
-    """Return the threads of each MPI process: the worker's whole CPUs divided by its processes, at least one."""
+    """Return the number of threads per MPI process: the worker's whole CPUs divided by its processes, at least 1."""
     return max((quantity.parse_thousandths(cpus) // 1000 if cpus else 0) // count_slots(cpus, gpus), 1)

@@ -14,7 +14,7 @@ _RETRY_SECONDS = 0.5
 
 
 async def address_of(host: str, clock: Clock) -> str:
-    """Wait until the host name resolves, and return its IP address. A cluster's DNS knows a new pod after a while."""
+    """Wait until the host name resolves, and return its IP address. DNS may resolve a new pod's name only later."""
     while True:
         try:
             addresses = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

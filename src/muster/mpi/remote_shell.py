@@ -1,9 +1,9 @@
-"""Replace ssh for `mpirun`: a program with the arguments `DIRECTORY [OPTIONS] HOST COMMAND...`.
+"""The replacement of ssh for `mpirun`: a program with the arguments `DIRECTORY [OPTIONS] HOST COMMAND...`.
 
-DIRECTORY is the job's, as `launch.write_files` fills it. The program asks the agent of the worker HOST to run COMMAND,
-passes on the output, and ends with COMMAND's exit code. For the host of rank 0 the program executes COMMAND itself.
-COMMAND has no standard input, because the daemons of MPI read none. `mpirun` starts this program once for each worker,
-so it imports only the standard library, which is fast.
+DIRECTORY is the job's directory, as `launch.write_files` fills it. The program asks the agent of the worker HOST to run
+COMMAND, prints the output, and exits with COMMAND's exit code. For the host of rank 0 the program executes COMMAND
+itself. COMMAND has no standard input, because the daemons of MPI read none. `mpirun` starts this program once per
+worker, so it imports only the standard library, which is fast.
 """
 
 import json
@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-# The file in which a script keeps the environment of its worker, if daemons and tasks are to find what it sets.
+# The file with the original environment of a script's worker, for daemons and tasks that need the script's changes.
 ENVIRONMENT = "environment.json"
-# Options of ssh that a word follows.
+# Options of ssh that have a value in the next word.
 _WITH_VALUE = frozenset({"-i", "-l", "-o", "-p"})
-_HEADER = 5  # a channel and four bytes of length, as `frames` has it
+_HEADER = 5  # the number of bytes: a channel and four bytes of length, as in `frames`
 _ENDED = 0
-_LOST = 255  # ssh's exit code if it cannot connect
+_LOST = 255  # the exit code of ssh if it cannot connect
 
 
 def parse(words: list[str]) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def parse(words: list[str]) -> tuple[str, str]:
 
 
 def find_rank(host: str, names: list[str]) -> int:
-    """Return the rank of a host; some launchers cut the name at the first dot. Raises `ValueError`."""
+    """Return the rank of a host. Some launchers shorten the name at the first dot. Raises `ValueError`."""
     if host in names:
         return names.index(host)
     labels = [name.partition(".")[0] for name in names]
@@ -48,15 +48,16 @@ def find_rank(host: str, names: list[str]) -> int:
 def export(environment: Mapping[str, str], before: Mapping[str, str]) -> str:
     """Return shell commands that export the variables that the user's script set before it called `mpirun`.
 
-    environment: the present environment. before: the environment in which the script began; variables that are equal
-    in both are not exported, because the other worker has its own.
+    environment: the current environment.
+    before: the environment in which the script started. Variables that are equal in both are not exported, because the
+    other worker has its own.
     """
     changed = {name: value for name, value in environment.items() if before.get(name) != value}
     return "".join(f"export {name}={shlex.quote(value)}; " for name, value in changed.items() if name.isidentifier())
 
 
 def read_environment(directory: Path) -> Mapping[str, str]:
-    """Read the environment in which this worker's script began; return the present one if the file does not exist."""
+    """Read the environment in which this worker's script started; return the current one if the file does not exist."""
     try:
         environment: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
     except FileNotFoundError:
@@ -79,9 +80,9 @@ def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
 
 
 def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
-    """Send the agent a request, and write the command's output to stdout and stderr; return the command's exit code.
+    """Send the agent a request, and print the command's output to stdout and stderr; return the command's exit code.
 
-    Raises `ConnectionError` if the agent goes away before the command ends.
+    Raises `ConnectionError` if the agent disconnects before the command exits.
     """
     connection.sendall(json.dumps(request).encode() + b"\n")
     stream = connection.makefile("rb")
@@ -95,7 +96,7 @@ def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
 
 
 def main(words: list[str]) -> NoReturn:
-    """Run the command on the host, both from the program's arguments, and exit with the command's exit code."""
+    """Run the command on the host, both from the program's arguments; exit with the command's exit code."""
     directory = Path(words[0])
     job = json.loads((directory / "job.json").read_text())
     try:

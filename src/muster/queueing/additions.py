@@ -26,7 +26,7 @@ class Defaults(Struct, frozen=True):
 def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
     """Merge the defaults of all LimitRanges of one namespace; return None if there are none.
 
-    If several LimitRanges set a default, the first one counts.
+    If several LimitRanges set a default, the first one applies.
     """
     limits: ResourceList = {}
     requests: ResourceList = {}
@@ -48,7 +48,7 @@ class Completion(Struct, frozen=True):
 
     @classmethod
     def of(cls, ranges: Iterable[LimitRange], classes: Iterable[RuntimeClass]) -> Self:
-        """Collect the additions from the LimitRanges and RuntimeClasses of a cluster."""
+        """Return the additions that the LimitRanges and RuntimeClasses of a cluster define."""
         items: dict[str, list[LimitRangeItem]] = {}
         for one in ranges:
             items.setdefault(one.metadata.namespace, []).extend(one.spec.limits)

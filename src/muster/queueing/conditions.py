@@ -1,6 +1,6 @@
-"""Read the conditions of a Workload, and change one without disturbing the others.
+"""Read the conditions of a Workload, and change one without affecting the others.
 
-`lastTransitionTime` changes only when the status flips; time limits count from it.
+`lastTransitionTime` changes only when the status changes; time limits are measured from it.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ import msgspec
 from muster.api.conditions import find, find_true
 from muster.api.meta import Condition
 
-# The limit of the API; longer messages are cut (upstream TruncateConditionMessage).
+# The API's limit on the length; longer messages are cut (upstream TruncateConditionMessage).
 MAX_MESSAGE = 32768
 _CUT = " ..."
 
 Conditions = tuple[Condition, ...]
 
 
-# A condition that turns False quotes its old message after this prefix.
+# The message of a condition that turns False is this prefix and the old message.
 PREVIOUSLY: Final = "Previously: "
 
 
 def describe_gates(names: str) -> str:
-    """Return the message of a Workload that these gates keep out of its queue (Kueue KEP-6915)."""
+    """Return the message of a Workload that these admission gates keep out of its queue (Kueue KEP-6915)."""
     return f"Admission is gated by: {names}"
 
 
@@ -56,7 +56,7 @@ def put(conditions: Conditions, type: str, value: bool, reason: str, message: st
 def reset(conditions: Conditions, type: str, reason: str, now: datetime) -> Conditions:
     """Return the conditions with the condition of this type set from True to False.
 
-    The new message quotes the old one. A condition that is missing or already False stays as it is.
+    The new message quotes the old one. A condition that is missing or already False stays unchanged.
     """
     old = find_true(conditions, type)
     return conditions if old is None else put(conditions, type, False, reason, PREVIOUSLY + old.message, now)

@@ -1,7 +1,8 @@
-"""Convert API objects to the values that admission computes with.
+"""Convert API objects to the values with which admission computes.
 
-Objects are as the server stores them: defaulted and validated. An object may still hold an error, such as a malformed
-quantity in the template of a Workload. The caller reports that error and goes on with the other objects.
+Objects are in the form in which the server stores them: defaulted and validated. An object may still contain an error,
+such as a malformed quantity in the template of a Workload. The caller reports that error and continues with the other
+objects.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,11 +60,11 @@ from muster.queueing.workload.checks import of_queue
 
 
 class ConversionSettings(Struct, frozen=True):
-    """The settings of a Configuration that decide how a Workload is converted.
+    """The settings of a Configuration that determine how a Workload is converted.
 
     rules: how the resources of pods are counted.
-    by_eviction: whether a Workload whose pods were not ready in time is queued again by the time of its eviction,
-    behind the others (`requeuingStrategy.timestamp`: Eviction).
+    by_eviction: whether a Workload whose pods were not ready in time is requeued by the time of its eviction, behind
+    the others (`requeuingStrategy.timestamp`: Eviction).
     boost: whether the annotation priority-boost counts (upstream gate PriorityBoost).
     topology: whether the topology requests of podsets count (upstream gate TopologyAwareScheduling).
     partial: whether podsets may be admitted with fewer pods (upstream gate PartialAdmission).
@@ -152,12 +153,16 @@ def flavor_spec(flavor: kueue.ResourceFlavor, levels: tuple[str, ...] | None = N
 
 
 def levels_of(topology: kueue.Topology | None) -> tuple[str, ...]:
-    """Return the node labels of a Topology, from the widest level; none if there is no such Topology."""
+    """Return the node labels of a Topology, from the widest level; empty if there is no such Topology."""
     return tuple(level.node_label for level in topology.spec.levels) if topology is not None else ()
 
 
 def flavor_in(flavor: kueue.ResourceFlavor, topology: kueue.Topology | None, *, enabled: bool) -> FlavorSpec:
-    """Convert a ResourceFlavor. topology: the Topology that it names. enabled: whether topologies count at all."""
+    """Convert a ResourceFlavor.
+
+    topology: the Topology that it names; None if that does not exist.
+    enabled: whether topologies count at all.
+    """
     if not enabled:
         return replace(flavor_spec(flavor), topology="")
     return flavor_spec(flavor, levels_of(topology))
@@ -166,7 +171,10 @@ def flavor_in(flavor: kueue.ResourceFlavor, topology: kueue.Topology | None, *, 
 def list_flavors(
     flavors: Iterable[kueue.ResourceFlavor], topologies: Iterable[kueue.Topology], *, topology: bool
 ) -> dict[str, FlavorSpec]:
-    """Convert all ResourceFlavors of a cluster. topology: whether topologies count at all."""
+    """Convert all ResourceFlavors of a cluster.
+
+    topology: whether topologies count at all.
+    """
     topologies_by_name = {one.metadata.name: one for one in topologies}
     return {
         one.metadata.name: flavor_in(one, topologies_by_name.get(one.spec.topology_name), enabled=topology)
@@ -176,7 +184,7 @@ def list_flavors(
 
 _DEFAULTS = ConversionSettings()
 
-# The counts of the devices of one pod, by the name of its podset.
+# The device counts of one pod, by the name of its podset.
 Devices = Mapping[str, PodDevices]
 _NO_DEVICES: Devices = {}
 
@@ -186,7 +194,7 @@ def convert_workload(
 ) -> WorkloadInfo:
     """Convert a Workload. Raises `QuantityError`.
 
-    If the Workload holds quota, its ClusterQueue and usage come from its admission.
+    If the Workload holds quota, its ClusterQueue and usage are those in its admission.
     queue: the ClusterQueue of its LocalQueue.
     """
     meta, spec, status = obj.metadata, obj.spec, obj.status
@@ -295,7 +303,7 @@ def _convert_places(obj: kueue.Workload, admission: kueue.Admission) -> tuple[Pl
 
 
 class _Count(NamedTuple):
-    """The pods of a podset: the number admitted, and the number of those that still need quota."""
+    """The pods of a podset: the number admitted, and the number of admitted pods that still need quota."""
 
     admitted: int
     needed: int
@@ -305,9 +313,9 @@ _WHOLE = _Count(1, 1)
 
 
 def _count_pods(obj: kueue.Workload, admission: kueue.Admission | None, *, reclaims: bool) -> dict[str, _Count]:
-    """Return, for each podset, how many pods were admitted and how many of those still need quota.
+    """Return, for each podset, how many pods were admitted and how many of these still need quota.
 
-    If partial admission left pods out, reclaimable pods are subtracted from the left-out pods first.
+    If partial admission left pods out, reclaimable pods are first subtracted from the left-out pods.
     """
     reclaimable = {pods.name: pods.count for pods in obj.status.reclaimable_pods} if reclaims else {}
     admitted_counts = {podset.name: podset.count for podset in admission.pod_set_assignments} if admission else {}
@@ -315,7 +323,7 @@ def _count_pods(obj: kueue.Workload, admission: kueue.Admission | None, *, recla
     for podset in obj.spec.pod_sets:
         admitted = admitted_counts.get(podset.name)
         admitted = podset.count if admitted is None else admitted
-        # Until the admission follows an elastic Job that shrank, pods of the removed part may be reclaimable.
+        # Until the admission follows an elastic Job that shrank, reclaimable pods may be of the removed part.
         reclaimed = 0 if admitted > podset.count else reclaimable.get(podset.name, 0)
         remaining = max(0, podset.count - reclaimed)
         counts[podset.name] = _Count(admitted, min(admitted, remaining))
@@ -323,7 +331,7 @@ def _count_pods(obj: kueue.Workload, admission: kueue.Admission | None, *, recla
 
 
 def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> Usage:
-    """Return the quota that a workload holds: the assigned amounts, scaled to the pods that still need it."""
+    """Return the quota that a workload holds: the assigned amounts, reduced to the pods that still need quota."""
     usage: dict[FlavorResource, int] = {}
     for podset in admission.pod_set_assignments:
         for resource, total in scale_usage(
@@ -336,14 +344,14 @@ def _compute_usage(admission: kueue.Admission, counts: Mapping[str, _Count]) -> 
 
 
 def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> datetime | None:
-    """Return when a workload was requeued behind the others, or None if its creation time orders it."""
+    """Return when a workload was requeued behind the others; None if its creation time orders it."""
     evicted = find_true(obj.status.conditions, EVICTED)
     behind = evicted is not None and requeues_behind(evicted.reason, settings)
     return evicted.last_transition_time if evicted is not None and behind else None
 
 
 def requeues_behind(reason: str, settings: ConversionSettings) -> bool:
-    """Return whether an eviction for this reason moves a workload behind the others: the workload itself caused it."""
+    """Return whether an eviction for this reason requeues a workload behind others: it caused the eviction itself."""
     return reason == ADMISSION_CHECK_EVICTION or (reason == PODS_READY_TIMEOUT and settings.by_eviction)
 
 

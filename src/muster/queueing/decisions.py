@@ -1,6 +1,6 @@
-"""Describe the decisions of admission as records, from the outcome of a cycle or from the plan for one workload.
+"""Make records of the decisions of admission, from the outcome of a cycle or from the plan for one workload.
 
-The amounts in a record are those at the end of its cycle, after all admissions of the cycle.
+The amounts in a record are the amounts at the end of its cycle, after all its admissions.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.cycle import CycleOutcome, CyclePreemption
 from muster.queueing.workload.lifecycle import LifecyclePlan
 
-# Returns the job that a workload belongs to.
+# Returns the job to which a workload belongs.
 FindSubject = Callable[[WorkloadInfo], Subject]
 # Returns whether this decision differs from the last one recorded for the same job and rule.
 IsNews = Callable[[Subject, What, str], bool]
@@ -29,7 +29,7 @@ def describe_cycle(
 ) -> Iterator[Decision]:
     """Yield one record for each admission of a cycle, then for each preemption, then for each workload that waits.
 
-    find_subject: returns the job that a workload belongs to.
+    find_subject: returns the job to which a workload belongs.
     is_news: returns whether a decision differs from the last one about the same job.
     """
     for admission in outcome.admitted:
@@ -128,9 +128,9 @@ def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: da
 
 
 def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
-    """Return the requested amounts in `usage`, each beside the node's nominal quota, its use and what is free.
+    """Return the requested amounts in `usage`, each with the node's nominal quota, usage and free amount.
 
-    The result is empty without a node, and has the first few amounts only.
+    The result is empty without a node, and has only the first few amounts.
     """
     if node is None:
         return ()

@@ -1,10 +1,11 @@
-"""Count how much quota a request for devices takes, by the devices of the cluster (Kueue KEP-2941).
+"""Count how much quota a request for devices uses, by the devices of the cluster (Kueue KEP-2941).
 
 Two questions need the devices themselves:
-- Do enough devices match a request with selectors?
-- If a counter or a capacity of the device counts instead of the device (`sources` of a mapping), how much is it?
 
-Before allocation nobody knows which device a pod gets. So the largest amount of any matching device counts.
+- Do enough devices match a request with selectors?
+- If quota counts a counter or a capacity instead of the device (`sources` of a mapping), how much is it?
+
+Before allocation it is unknown which device a pod gets. So the largest amount of any matching device counts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +33,7 @@ from muster.gang.nodes.devices import Matcher
 # An upper bound: no node offers as much of a resource, and thousands of such pods still add up in 64 bits.
 MOST: Final = 1 << 48
 
-# The maximum size of the cache, some 50 MB; the cache is cleared when it is reached.
+# The maximum size of the cache, about 50 MB; the cache is cleared when it is reached.
 _MOST_REMEMBERED: Final = 300_000
 
 
@@ -41,7 +42,7 @@ class Source(Struct, frozen=True):
 
     resource: the name of the resource in quotas.
     name: the name of the counter or the capacity.
-    driver, selector: which devices have the counter or the capacity.
+    driver, selector: the driver and the CEL expression that select the devices.
     """
 
     resource: str
@@ -52,14 +53,18 @@ class Source(Struct, frozen=True):
 
     @classmethod
     def of(cls, resource: str, source: DeviceClassSource, *, is_counter: bool) -> "Source":
-        """Return the source that the Configuration describes. resource: the resource as which it counts."""
+        """Return the source that the Configuration describes.
+
+        resource: the resource under which quota counts it.
+        is_counter: whether the source is a counter, and not a capacity.
+        """
         cel = source.device_selector.cel
         expression = cel.expression if cel is not None else ""
         return cls(resource, source.name, source.driver, expression, is_counter)
 
 
 class RememberedMatches:
-    """A cache for matching devices with expressions: each result is kept until the device changes.
+    """A cache for matching devices with expressions. Each result is kept until the device changes.
 
     Drivers publish their devices slice by slice, and all devices are matched again after each slice.
     """
@@ -79,7 +84,7 @@ class RememberedMatches:
 
 
 class Fleet:
-    """The devices of a cluster. The caller makes a new instance when a ResourceSlice or a DeviceClass changes."""
+    """The devices of a cluster. The caller creates a new instance when a ResourceSlice or a DeviceClass changes."""
 
     def __init__(self, slices: Iterable[ResourceSlice], classes: Iterable[DeviceClass], matches: Matcher) -> None:
         self._devices = list(published_devices(slices))
@@ -88,7 +93,7 @@ class Fleet:
         self._matching_devices: dict[tuple[str, tuple[str, ...]], list[Published]] = {}
 
     def shortage(self, spec: ResourceClaimSpec) -> FieldError | None:
-        """Return an error if a claim requests more devices by its selectors than devices match them; else None."""
+        """Return an error if a claim's selectors request more devices than match them; else None."""
         used: set[int] = set()
         for index, request in enumerate(spec.devices.requests):
             exactly, path = request.exactly, f"devices.requests[{index}]"
@@ -109,7 +114,7 @@ class Fleet:
         return None
 
     def charge(self, path: str, request: ExactDeviceRequest, source: Source) -> int | FieldError:
-        """Return how much of one counter or capacity a request takes, or the error that prevents counting it.
+        """Return how much of one counter or capacity a request uses, or the error that prevents counting it.
 
         path: the field path of the request, for errors.
         """
@@ -125,7 +130,7 @@ class Fleet:
             if source.is_counter:
                 return _count_counter(path, devices, request.count, source.name)
             return _count_capacity(path, devices, request, source.name)
-        except QuantityError as error:  # an admitted workload keeps its quota whatever its template says
+        except QuantityError as error:  # an admitted workload keeps its quota even if its template is invalid
             return FieldError(path, INVALID, None, str(error))
 
     def _check_class(self, path: str, request: ExactDeviceRequest) -> FieldError | None:
@@ -182,7 +187,7 @@ def _count_capacity(path: str, devices: Iterable[Device], request: ExactDeviceRe
 
 
 def _count_capacity_of_device(offered: DeviceCapacity, requested: Quantity | None) -> int | None:
-    """Return the amount that one device takes, rounded by its request policy; None if the policy refuses the amount."""
+    """Return the amount that one device uses, rounded by its request policy; None if the policy refuses the amount."""
     policy = offered.request_policy
     if requested is None and policy is not None:
         requested = policy.default

@@ -1,7 +1,7 @@
-"""Count the devices that the pods of a workload claim, under the names of `resources.deviceClassMappings`.
+"""Count the devices that the pods of a workload claim, under the names in `resources.deviceClassMappings`.
 
-The rules and the sentences are Kueue's (Kueue KEP-2941). Claims made from templates count by device class. An extended
-resource that a DeviceClass stands for counts under the name of that class.
+The rules and the messages are Kueue's (Kueue KEP-2941). Claims made from templates count by device class. An extended
+resource that a DeviceClass provides counts under the name of that class.
 
 The input is podsets, templates, device classes and the devices of the cluster (`devicefleet`). The result is the
 amounts of one pod of each podset, or the problem that prevents the count.
@@ -34,7 +34,7 @@ class DeviceRules(Struct, frozen=True):
     rejects: whether workloads with claims wait while devices do not count (KueueDRARejectWorkloadsWhenDRADisabled).
     extended: whether extended resources of device classes count (gate KueueDRAIntegrationExtendedResource).
     names: the resource in quotas, by device class.
-    sources: by device class, the counters and capacities that quota counts in place of the devices.
+    sources: the counters and capacities that quota counts in place of the devices, by device class.
     """
 
     counts: bool = False
@@ -45,7 +45,7 @@ class DeviceRules(Struct, frozen=True):
 
     @classmethod
     def of(cls, configuration: Configuration) -> Self:
-        """Return the rules of a Configuration; of several mappings of one class the first counts."""
+        """Return the rules of a Configuration. If several mappings name a class, the first one applies."""
         names: dict[str, str] = {}
         sources: dict[str, tuple[Source, ...]] = {}
         mappings, enabled = configuration.resources.device_class_mappings, configuration.features.is_enabled
@@ -72,7 +72,7 @@ def _convert_sources(mapping: DeviceClassMapping) -> Iterator[Source]:
 
 
 class PodDevices(Struct, frozen=True):
-    """The quota that the devices of one pod take.
+    """The quota that the devices of one pod use.
 
     added: the amounts to add to the pod's requests, by resource.
     replaced: the extended resources to remove from the pod's requests, because they are counted as devices.
@@ -90,7 +90,7 @@ class PodDevices(Struct, frozen=True):
 
 
 class DeviceCount(Struct, frozen=True):
-    """The quota that the devices of a workload take.
+    """The quota that the devices of a workload use.
 
     by_podset: the devices of one pod of each podset.
     problem: why the devices cannot be counted; "" if they can.
@@ -109,9 +109,9 @@ def claims_devices(podsets: Iterable[PodSet]) -> bool:
 
 
 def class_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Return which DeviceClass serves each extended resource.
+    """Return which DeviceClass provides each extended resource.
 
-    If several classes serve one resource, the newest one counts, then the first by name (kubernetes KEP-5004).
+    If several classes provide one resource, the newest one is chosen, then the first by name (kubernetes KEP-5004).
     """
     by_resource: dict[str, DeviceClass] = {}
     for one in sorted(classes, key=lambda one: one.metadata.name):
@@ -128,7 +128,7 @@ def count_devices(
     extended: Mapping[str, DeviceClass],
     fleet: Fleet | None = None,
 ) -> DeviceCount:
-    """Return the quota that the devices of a workload take. Raises `QuantityError`.
+    """Return the quota that the devices of a workload use. Raises `QuantityError`.
 
     templates: the templates of the workload's namespace, by name.
     extended: the DeviceClasses by extended resource.
@@ -212,7 +212,7 @@ def _count_templates(
 def _add_sources(
     place: str, spec: ResourceClaimSpec, rules: DeviceRules, fleet: Fleet | None, added: dict[str, int]
 ) -> FieldError | None:
-    """Add to `added` the counters and capacities that a claim's devices take; return what prevents it, or None."""
+    """Add to `added` the counters and capacities that a claim's devices use; return an error that prevents it."""
     for index, request in enumerate(spec.devices.requests):
         if (exactly := request.exactly) is None or exactly.admin_access:
             continue
@@ -259,7 +259,7 @@ def _check_mode(path: str, request: ExactDeviceRequest) -> FieldError | None:
             return FieldError(path, INVALID, mode, f"unsupported allocation mode: {mode}")
 
 
-# Extended resources that a DeviceClass serves.
+# Extended resources that a DeviceClass provides.
 
 
 def _count_extended(

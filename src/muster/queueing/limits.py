@@ -17,7 +17,7 @@ Written = tuple[str, ResourceRequirements]
 
 
 def limits_problem(podsets: Sequence[PodSet], ranges: Sequence[LimitRangeItem] = ()) -> str:
-    """Return why the API server would refuse pods, in the words of Kubernetes; "" if it would accept them.
+    """Return why the API server would refuse pods, with the messages of Kubernetes; "" if it would accept them.
 
     podsets: podsets completed with the defaults of their namespace.
     Raises `QuantityError`.

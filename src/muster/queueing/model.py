@@ -1,7 +1,8 @@
-"""The values that admission decides on: queues, flavors and workloads with only the fields that it needs.
+"""The values with which admission computes: queues, flavors and workloads with only the fields that it needs.
 
-Amounts are integers in the units of `api.quantity.parse_amount` (thousandths of a CPU, whole units of everything else).
-Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting workloads).
+Amounts are integers in the units of `api.quantity.parse_amount` (thousandths of a CPU, whole units of all other
+resources). Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting
+workloads).
 
 Structs with an instance for each workload opt out of garbage collection, as in `api.meta.Struct`.
 """
@@ -18,7 +19,7 @@ from muster.api.core import NodeSelectorTerm, Taint, Toleration
 from muster.api.ours.teams import NO_LIMITS, UserLimits
 from muster.api.values.selectors import LabelMatcher
 
-# The resource that counts pods; it is limited only if a ClusterQueue has quota for it.
+# The resource that counts pods. It is limited only if a ClusterQueue has quota for it.
 PODS = "pods"
 
 
@@ -42,8 +43,8 @@ class PendingReason(NamedTuple):
 class Quota(Struct, frozen=True):
     """The quota of one flavor and resource in one ClusterQueue or Cohort.
 
-    borrowing: the most that the ClusterQueue or Cohort may use beyond its own quota; None is no limit.
-    lending: the most of its own quota that other queues may use; None is no limit.
+    borrowing: the most that the ClusterQueue or Cohort may use beyond its own quota; None for no limit.
+    lending: the most of its own quota that other queues may use; None for no limit.
     """
 
     nominal: int
@@ -72,7 +73,7 @@ PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"
 class Preemption(Struct, frozen=True):
     """The rules by which workloads of the queue may preempt others.
 
-    while_borrowing: `borrowWithinCohort` is LowerPriority.
+    while_borrowing: whether `borrowWithinCohort` is LowerPriority.
     threshold: the highest priority that `borrowWithinCohort` allows to preempt.
     """
 
@@ -88,8 +89,8 @@ StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 class Migration(Struct, frozen=True):
     """The rules for moving a workload to a better flavor (Kueue KEP-8691).
 
-    retains: the workload stays in the flavor of its first admission.
-    last: the last flavor that the workload may move to; "" is any.
+    retains: whether the workload stays in the flavor of its first admission.
+    last: the last flavor to which the workload may move; "" for any.
     """
 
     retains: bool = False
@@ -99,12 +100,12 @@ class Migration(Struct, frozen=True):
 class QueueSpec(Struct, frozen=True):
     """A ClusterQueue.
 
-    namespaces: the namespaces that may use the queue; None is no namespace at all.
+    namespaces: the namespaces that may use the queue; None for no namespace at all.
     weight: the weight for fair sharing; with 0 the share is infinite as soon as the queue borrows.
-    checks: the AdmissionChecks by name, each with the flavors that it applies to (empty is all).
+    checks: the AdmissionChecks by name, each with the flavors to which it applies (empty for all).
     by_usage: whether past usage orders the LocalQueues (admission fair sharing).
-    migration: whether a better variant replaces a running one; None: there are no variants.
-    users: short names of the only users whose workloads may use the queue; None is everybody.
+    migration: whether a better variant replaces a running one; None if there are no variants.
+    users: short names of the only users whose workloads may use the queue; None for all users.
     limits: the limits of each user in the queue.
     """
 
@@ -141,9 +142,9 @@ class CohortSpec(Struct, frozen=True):
 class FlavorSpec(Struct, frozen=True):
     """A ResourceFlavor.
 
-    topology: the name of the Topology that its nodes are in; "" if it names none.
-    levels: the labels of the Topology's levels, from the widest; empty: there is no such Topology; None: topologies are
-    ignored.
+    topology: the name of the Topology of its nodes; "" if it names none.
+    levels: the labels of the Topology's levels, from the widest; empty if there is no such Topology, None if topologies
+    are ignored.
     """
 
     name: str
@@ -157,7 +158,7 @@ class FlavorSpec(Struct, frozen=True):
 class TopologyRequest(Struct, frozen=True, gc=False):
     """A podset's topology request: how close together its pods must run.
 
-    how: all pods in one domain of the level; or in several if one is too small; or anywhere.
+    how: whether all pods must run in one domain of the level, should run in as few as possible, or may run anywhere.
     level: the node label of the level; "" if the request names none.
     slices: sizes and levels of slices, the larger first. A slice is a number of pods with consecutive ranks that run in
     one domain of its level.
@@ -189,14 +190,14 @@ class PodSet(Struct, frozen=True, gc=False):
     """Identical pods of a workload.
 
     count: the number of pods that still need quota (without the reclaimable ones).
-    least: the smallest number of pods that the workload also starts with (partial admission); None is all.
+    least: the smallest number of pods with which the workload also starts (partial admission); None if it needs all.
     requests: the requests of each pod.
-    terms: the alternatives of the required node affinity; empty is none.
-    together: the name of the group of podsets that must get the same flavor, if there is one.
-    flavors: the only flavor that each resource may get; empty is any.
-    asks: the requests of each pod from its node, if quotas count other resources; empty is the same as `requests`.
+    terms: the alternatives of the required node affinity; empty for none.
+    together: the name of the group of podsets that must get the same flavor; "" for none.
+    flavors: the only flavor that each resource may get; empty for any.
+    asks: the requests of each pod from its node, if quotas count other resources; empty if they equal `requests`.
     topology: the topology request, if any.
-    allowed: the only flavors that the podset may get; empty is any.
+    allowed: the only flavors that the podset may get; empty for any.
     """
 
     name: str
@@ -217,7 +218,7 @@ class Mode(IntEnum):
     """The ways in which a podset could get a flavor, from worst to best (upstream granularMode)."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # preemption would free enough, but no workload may be preempted
+    NO_CANDIDATES = 1  # preemption would free enough quota, but no workload may be preempted
     PREEMPT = 2  # by preempting workloads of the same queue
     RECLAIM = 3  # by reclaiming quota that other queues borrow
     FIT = 4
@@ -227,7 +228,7 @@ class FlavorChoice(Struct, frozen=True, gc=False):
     """The flavor chosen for one resource of a podset.
 
     level: 0 if the quota of the queue suffices, else the height of the subtree whose quota suffices.
-    tried: the index in the resource group of the last flavor that was tried; -1 if that was the group's last flavor.
+    tried: the index in the resource group of the last flavor that was tried; -1 if all flavors of the group were tried.
     """
 
     flavor: str
@@ -243,9 +244,9 @@ Cause = Literal["", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuo
 class FlavorAttempt(Struct, frozen=True, gc=False):
     """A flavor that was tried for a podset, and the result.
 
-    group: index of its resource group in the ClusterQueue.
-    level: the highest level over the resources.
-    cause: why the flavor does not fit; "" if it does, or would after preemption.
+    group: the index of its resource group in the ClusterQueue.
+    level: the highest level of all resources.
+    cause: why the flavor does not fit; "" if it fits, or would fit after preemption.
     """
 
     flavor: str
@@ -262,9 +263,9 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
     requests: the requests of all its pods together.
     reasons: why the other flavors do not fit, sorted.
     attempts: the flavors that were tried, sorted by name.
-    error: the error in the podset itself that prevented any attempt.
+    error: the error in the podset itself that prevented any attempt; "" for none.
     places: the topology domains of its pods, if its flavor has a topology.
-    unplaced: why no topology domain has room for its pods.
+    unplaced: why no topology domain has room for its pods; "" if one has.
     """
 
     name: str
@@ -325,13 +326,13 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     admitted: whether all its checks have passed.
     evicted: whether it is being evicted, and still holds its quota.
     ready: whether its pods are ready (condition PodsReady).
-    blocks: whether other workloads wait for its pods, by its own annotation; None leaves that to `blocking.Blocking`.
+    blocks: whether other workloads wait for its pods, by its own annotation; None if `blocking.Blocking` decides that.
     preempting: whether it waits, and its condition says that it waits for preempted workloads to end.
-    growth_of: the key of the running elastic workload, if this is a growth.
+    growth_of: the key of the running elastic workload if this is a growth; otherwise "".
     places: the topology domains of its pods.
-    family: the UID of its parent, if it is a variant.
+    family: the UID of its parent if it is a variant; otherwise "".
     gated: whether it may not preempt others yet.
-    owner: the short name of the user who submitted it; "" if that is not known.
+    owner: the short name of the user who submitted it; "" if unknown.
     """
 
     key: str

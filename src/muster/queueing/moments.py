@@ -1,9 +1,9 @@
-"""Add durations to times that clients wrote; a result outside the calendar becomes its first or last second."""
+"""Add durations to times that clients wrote. A result outside the calendar becomes its first or last second."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-# Whole seconds, as times are stored, so that a stored time reads back unchanged.
+# Whole seconds, like all stored times, so that a stored time is read back unchanged.
 FIRST: Final = datetime.min.replace(tzinfo=UTC)
 LAST: Final = datetime.max.replace(microsecond=0, tzinfo=UTC)
 

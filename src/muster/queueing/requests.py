@@ -1,7 +1,8 @@
 """Convert the requests of pods to the amounts that quotas count.
 
 The rules are Kueue's (Kueue KEP-2937 resource transformations): requests as the scheduler counts them, without excluded
-resources, and with some resources counted as others. Configured factors are exact; the result is rounded up once.
+resources, and with some resources counted as others. Configured factors are exact, and the result is rounded up at the
+end.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ class ResourceRules(Struct, frozen=True):
 
     @classmethod
     def of(cls, resources: Resources) -> Self:
-        """Convert the rules of a Configuration. Raises `QuantityError`."""
+        """Return the rules of a Configuration. Raises `QuantityError`."""
         transformations = {
             rule.input: Transformation(
                 {resource: parse(quantity) for resource, quantity in rule.outputs.items()},
@@ -63,7 +64,7 @@ def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
 def _zero_requests(pod: PodSpec) -> dict[str, int]:
     """Return a request of 0 for every resource that the pod names.
 
-    With it, a pod that requests 0 GPUs gets a flavor for GPUs, as in Kueue.
+    So a pod that requests 0 GPUs gets a flavor for GPUs, as in Kueue.
     """
     containers = (*pod.containers, *pod.init_containers)
     return {

@@ -1,5 +1,5 @@
-"""The Python interface: functions and commands as gangs, from a program or a notebook.
+"""The Python SDK: run functions and commands as gangs, from a program or a notebook.
 
-As for the command line, `muster.actions` changes jobs, and `muster.insight` reads them. This package brings functions
-to workers, and their outcomes back.
+As in the command line, `muster.actions` changes jobs, and `muster.insight` reads them. This package transfers functions
+to workers, and their results back.
 """

@@ -1,7 +1,7 @@
-"""The thread in which all asynchronous work of the Python interface runs, independent of the caller's thread.
+"""The thread that runs all asynchronous work of the SDK, independent of the caller's thread.
 
-So the interface works in a notebook, which already runs an event loop. A cluster inside this process continues while
-the caller computes.
+The SDK therefore works in a notebook, which already runs an event loop. A cluster inside this process keeps running
+while the caller computes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _TURN = threading.Lock()
 
 
 class Background:
-    """An event loop in a thread of its own, and the connections that use it. Both end with the process."""
+    """An event loop in a separate thread, and the connections that use it. Both end with the process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -40,10 +40,11 @@ class Background:
         os.register_at_fork(after_in_child=self._keep_for_ever)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run a coroutine on the loop, wait for it at most `timeout` seconds, and return its result.
+        """Run a coroutine on the loop, wait up to `timeout` seconds for it, and return its result.
 
-        Raises what the coroutine raises; expected failures become `Error`. Raises `TimeoutError`, and cancels the
-        coroutine, after the timeout. None waits without limit.
+        timeout: None to wait without a limit.
+        Raises the errors of the coroutine; expected failures become `Error`. After the timeout the coroutine is
+        cancelled, and `TimeoutError` is raised.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -52,12 +53,12 @@ class Background:
         try:
             return doing.result(timeout)
         finally:
-            doing.cancel()  # if the caller was interrupted
+            doing.cancel()  # in case the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start a coroutine on the loop; return its future. Expected failures become `Error`.
 
-        Raises `Error` if Python is about to end.
+        Raises `Error` if Python is about to exit.
         """
         if self._closed:
             work.close()
@@ -78,14 +79,14 @@ class Background:
 
     def _close(self) -> None:
         if os.getpid() != self._process:
-            return  # a forked process
+            return  # in a forked process
         self._closed = True
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _keep_for_ever(self) -> None:
-        """Keep this object alive until the end of a forked process, which inherited it from its parent.
+        """Keep this object alive in a forked process until it exits; the object was inherited from the parent process.
 
         Otherwise its finalizers would close the parent's connections.
         """
@@ -94,17 +95,15 @@ class Background:
     async def _cancel_all(self) -> None:
         await cancel({task for task in self._works if not task.cancelling()})
         if self._works:
-            await asyncio.wait(
-                self._works
-            )  # work that was cancelled earlier cleans up, and needs its connection for that
+            await asyncio.wait(self._works)  # work that was cancelled earlier cleans up, which needs its connection
         await self.connections.close()
         await cancel(asyncio.all_tasks() - {asyncio.current_task()})
 
 
 def get_background() -> Background:
-    """Return the `Background` of this process, and create it at the first call.
+    """Return the `Background` of this process, created at the first call.
 
-    A forked process gets a new one, because it does not inherit the thread.
+    A forked process gets a new one, because it does not inherit threads.
     """
     with _TURN:
         return _background_of(os.getpid())
@@ -116,7 +115,7 @@ def _background_of(_pid: int) -> Background:
 
 
 async def _with_errors(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of the coroutine; raise `Error` for expected failures."""
+    """Await the coroutine, and return its result. Raises `Error` for expected failures."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError

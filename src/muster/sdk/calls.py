@@ -1,4 +1,4 @@
-"""Pack calls of functions for workers, and unpack their outcomes."""
+"""Pickle function calls for workers, and unpickle their outcomes."""
 
 import pickle
 import sys
@@ -13,14 +13,14 @@ from muster.runtime.process.ownership import NotOursError, require_directory
 from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, pack_message, unpack_message
 
-# The first line of a traceback, which the caller's own traceback has.
+# The first line of a traceback; the caller's own traceback starts with the same line.
 _HEADER = "Traceback (most recent call last):\n"
 # The name of the main module in a process that `multiprocessing` has spawned.
 _SPAWNED_MAIN = "__mp_main__"
 
 
 def pack_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Return the pickled call. Raises `Error` if the call cannot be pickled, or the working directory is gone."""
+    """Return the pickled call. Raises `Error` if the call cannot be pickled, or the working directory was deleted."""
     try:
         body = _pickle((function, tuple(args), dict(kwargs)))
     except Exception as error:
@@ -35,17 +35,17 @@ def pack_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
 
 
 def _pickle(value: object) -> bytes:
-    """Pickle a value together with the code of the main program that the value uses, which no worker can import."""
+    """Pickle a value together with the code of the main program that it uses, which workers cannot import."""
     import cloudpickle
 
     if spawned_main := sys.modules.get(_SPAWNED_MAIN):
-        cloudpickle.register_pickle_by_value(spawned_main)  # as it does with `__main__` itself
+        cloudpickle.register_pickle_by_value(spawned_main)  # cloudpickle does the same with `__main__`
     data: bytes = cloudpickle.dumps(value)
     return data
 
 
 def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return words for the first part of a call that cannot be pickled; `the call` if each part can."""
+    """Return a description of the first part of a call that cannot be pickled; `the call` if each part can."""
     parts = {f"the function {name_function(function)}": function}
     parts |= {f"argument {number}": value for number, value in enumerate(args)}
     parts |= {f"argument {name}": value for name, value in kwargs.items()}
@@ -58,16 +58,16 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def name_function(function: Callable[..., Any]) -> str:
-    """Return the name of a function, for messages: for a `functools.partial`, the name of the wrapped function."""
+    """Return the name of a function for messages; for a `functools.partial`, the name of the wrapped function."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result or the error of a call, as the worker reports it.
+    """The result or the error of a call, as reported by the worker.
 
-    at: when the call ended, in seconds since the epoch.
+    at: the time at which the call ended, in seconds since the epoch.
     """
 
     how: str
@@ -78,12 +78,15 @@ class Outcome:
 
     @classmethod
     def of(cls, message: bytes) -> "Outcome":
-        """Parse the message of a worker."""
+        """Parse a worker's message."""
         facts, body = unpack_message(message)
         return cls(body=body, **facts)
 
     def value(self, job: str, rank: int) -> Any:
-        """Return the result of the call. Raises the error of the call, or `JobFailedError`."""
+        """Return the result of the call.
+
+        Raises the error of the call, or `JobFailedError` if it cannot be raised here.
+        """
         if self.how == RETURNED:
             return self._unpickle(job, rank)
         if self.how == RAISED:
@@ -91,9 +94,9 @@ class Outcome:
         raise JobFailedError(job, f"rank {rank}: {self.text}")
 
     def _raise(self, job: str, rank: int) -> NoReturn:
-        """Raise the error of the call, with its traceback on the worker as a note.
+        """Raise the error of the call, with its traceback from the worker as a note.
 
-        An error such as SystemExit, which would end this program, is replaced by one that quotes it.
+        An error such as SystemExit, which would end this program, is replaced by a `JobFailedError` that quotes it.
         """
         error = self._unpickle(job, rank) if self.body else None
         if not isinstance(error, Exception):
@@ -113,20 +116,20 @@ class Outcome:
 
 
 def read_outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
-    """Read the outcomes that the ranks wrote into the directory of a call; None for each missing one.
+    """Read the outcomes that the ranks wrote to the directory of a call; None for each rank without an outcome.
 
-    All are None if the directory is gone. Raises `Error` if other users can change the directory.
+    All are None if the directory was deleted. Raises `Error` if other users can change the directory.
     """
     return [_read_outcome(directory, rank) for rank in range(ranks)] if _is_trusted(directory) else [None] * ranks
 
 
 def outcome_of(directory: Path, rank: int) -> Outcome | None:
-    """Read the outcome of one rank; None if it is missing. Raises `Error` if other users can change the directory."""
+    """Read the outcome of one rank; None if it has none. Raises `Error` if other users can change the directory."""
     return _read_outcome(directory, rank) if _is_trusted(directory) else None
 
 
 def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int]:
-    """Return the ranks whose calls have returned, except those in `known`, whose files are not read.
+    """Return the ranks whose calls have returned without an error, except those in `known`, whose files are not read.
 
     The result is empty if the directory does not exist. Raises `Error` if other users can change it.
     """
@@ -141,8 +144,8 @@ def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int
 def _is_trusted(directory: Path) -> bool:
     """Return whether a directory exists and only this user can write to it. Raises `Error` if others can.
 
-    The job names the directory, and another user may have submitted the job. Unpickling a file of that user would run
-    that user's code.
+    The job names the directory, and another user may have submitted the job. Unpickling a file of that user would
+    execute that user's code.
     """
     try:
         require_directory(directory)
@@ -158,7 +161,7 @@ def _has_returned(directory: Path, rank: int) -> bool:
     try:
         with (directory / OUTCOME.format(rank=rank)).open("rb") as file:
             facts, _ = unpack_message(file.readline())
-    except FileNotFoundError:  # the next attempt has begun
+    except FileNotFoundError:  # the next attempt has started
         return False
     return bool(facts["how"] == RETURNED)
 

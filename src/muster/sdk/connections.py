@@ -16,9 +16,9 @@ _OWN = "its own"
 
 
 class Connections:
-    """The open sessions of this process, one for each cluster. A session stays open until `close`.
+    """The open sessions of this process, one per cluster. A session stays open until `close`.
 
-    All work happens on one event loop.
+    All work runs on one event loop.
     """
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class Connections:
     async def session(self, target: Target) -> Session:
         """Return the session with the cluster that the target names, or with a cluster inside this process.
 
-        Once a cluster runs inside this process, a target that names no cluster means that one, so that all jobs of the
-        program are in one cluster. Raises what `connect` raises.
+        Once a cluster runs inside this process, a target that names no cluster selects it, so that all jobs of the
+        program are in one cluster. Raises the errors of `connect`.
         """
         key: object = _OWN
         if (target.kubeconfig or _OWN not in self._opened) and has_cluster(target):
@@ -40,10 +40,10 @@ class Connections:
             key = target, os.environ.get("KUBECONFIG", ""), home.path, home.server_pid()
         if key not in self._opened:
             self._open(key, own_cluster() if key == _OWN else _connect(target))
-        return await asyncio.shield(self._opened[key])  # a cancelled caller must not cancel the others
+        return await asyncio.shield(self._opened[key])  # a cancelled caller must not cancel the opening for the others
 
     def files(self, session: Session) -> tuple[Path, bool]:
-        """Return the directory for files of a session's jobs, and whether this is its first use in this process.
+        """Return the directory for files of a session's jobs, and whether this process uses it for the first time.
 
         Raises `UserError`.
         """
@@ -58,7 +58,7 @@ class Connections:
         return root, is_first
 
     async def close(self) -> None:
-        """Close all sessions; a cluster inside this process ends at once."""
+        """Close all sessions. A cluster inside this process ends immediately."""
         for opened in self._opened.values():
             if opened.done():
                 opened.result().leave()
@@ -71,9 +71,11 @@ class Connections:
         self._keepers.append(asyncio.create_task(self._keep(key, way), name="session"))
 
     async def _keep(self, key: object, way: AbstractAsyncContextManager[Session]) -> None:
-        """Open a session and hold it until `close`; an error of the opening goes to all who wait for the session.
+        """Open a session and keep it open until `close`. If opening fails, all callers that wait for it get the error.
 
-        key: the cluster of the session. way: opens it. The task that opens it must also be the one that closes it.
+        key: the key of the session's cluster.
+        way: the context manager that opens the session.
+        The same task has to open and close the session.
         """
         opened = self._opened[key]
         try:
@@ -89,9 +91,9 @@ class Connections:
 
 @asynccontextmanager
 async def _connect(target: Target) -> AsyncIterator[Session]:
-    """Open a session with the cluster that the target names, and log which one KUBECONFIG has chosen.
+    """Open a session with the cluster that the target names; log the cluster if KUBECONFIG has selected it.
 
-    Raises what `connect` raises.
+    Raises the errors of `connect`.
     """
     async with connect(target, log.warning) as session:
         if session.where and os.environ.get("KUBECONFIG") and not target.kubeconfig:

@@ -1,4 +1,4 @@
-"""The common implementation of the blocking interface and of the awaited one, for jobs that exist.
+"""The implementation shared by the blocking and the asynchronous interface, for existing jobs.
 
 All functions run on the loop of `background`.
 """
@@ -44,10 +44,11 @@ log = logging.getLogger("muster")
 
 @dataclass(frozen=True, slots=True)
 class JobReference:
-    """A job and the session that reaches it.
+    """A job, and the session with its cluster.
 
     The UID distinguishes the job from a later job of the same name.
-    opened: the session. process: the id of the process that opened it.
+    opened: the session.
+    process: the id of the process that opened it.
     """
 
     opened: Session
@@ -60,7 +61,7 @@ class JobReference:
     def session(self) -> Session:
         """The session with the job's cluster.
 
-        Raises `UserError` in a forked process, whose requests would mix with those of its parent.
+        Raises `UserError` in a forked process, whose requests would be mixed with requests of its parent.
         """
         if self.process == os.getpid():
             return self.opened
@@ -77,7 +78,7 @@ class JobReference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """The answer of `muster why` about a job: as text, which `str` returns, and as data."""
+    """The output of `muster why` about a job: as text, which `str` returns, and as data."""
 
     text: str
     facts: Mapping[str, Any]
@@ -90,9 +91,9 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of a job and the outcomes of its calls.
+    """The end of a job, and the outcomes of its calls.
 
-    outcomes: the outcome of each rank's call, None for a missing outcome. The whole field is None if the job ran a
+    outcomes: the outcome of each rank's call, None for a missing outcome; None instead of the list if the job ran a
     command.
     first: the rank of the first outcome in the list.
     """
@@ -104,9 +105,9 @@ class Ended:
 
 
 async def count_cpus(connections: Connections, options: Options) -> Sequence[int]:
-    """Return the CPUs of each node that accepts pods, in thousandths.
+    """Return the CPUs of each schedulable node, in millicores.
 
-    Raises `UserError` if the user may not see the nodes, or as `open_session`.
+    Raises `UserError` if the user may not list nodes, and the errors of `open_session`.
     """
     lists = Lists((await open_session(connections, options)).client)
     nodes = await lists.of(NODE)
@@ -125,14 +126,17 @@ async def open_session(connections: Connections, options: Options) -> Session:
 
 
 async def find(connections: Connections, name: str, options: Options) -> JobReference:
-    """Return the reference to an existing job. Raises `ApiError` if there is none, and `UserError`."""
+    """Return a reference to an existing job. Raises `ApiError` if the job does not exist, and `UserError`."""
     session = await open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return JobReference(session, name, session.namespace, job.metadata.uid)
 
 
 async def record(reference: JobReference) -> JobRecord:
-    """Read the present record of a job. Raises `ApiError` if it is deleted, `UserError` if another job has its name."""
+    """Read the current record of a job.
+
+    Raises `ApiError` if it was deleted, `UserError` if another job has its name.
+    """
     job = await get_job(reference.session.client, reference.name, reference.namespace)
     if job.metadata.uid != reference.uid:
         raise UserError(f"the job {reference.name} was deleted, and another job has its name")
@@ -145,7 +149,7 @@ async def wait_for_ending(reference: JobReference) -> Ending:
 
 
 async def wait_for_end(reference: JobReference) -> Ended:
-    """Wait for the end of a job; return how it ended, with the outcomes of its ranks if it makes calls.
+    """Wait for the end of a job; return how it ended and, if it makes calls, the outcomes of its ranks.
 
     Raises `ApiError`, `TransportError`, `UserError`, `Error`.
     """
@@ -154,12 +158,12 @@ async def wait_for_end(reference: JobReference) -> Ended:
     directory = call_directory(job)
     if directory is None:
         return Ended(reference.name, end, None)
-    ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # the job may have been scaled
+    ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # the job may have been resized
     return Ended(reference.name, end, await asyncio.to_thread(read_outcomes, directory, ranks))
 
 
 async def wait_for_trial(reference: JobReference, rank: int) -> Ended:
-    """Wait for the end of one trial; return its outcome, in the form of a job with only this rank.
+    """Wait for the end of one trial; return its outcome, as if it were a job with only this rank.
 
     Raises `ApiError`, `TransportError`, `UserError`, `Error`.
     """
@@ -178,7 +182,7 @@ async def wait_for_trial(reference: JobReference, rank: int) -> Ended:
 
 
 async def wait_for_any_trial(reference: JobReference, ranks: Collection[int]) -> None:
-    """Wait until one of these trials has ended, or the whole job has.
+    """Wait until one of these trials or the whole job has ended.
 
     Raises `ApiError`, `TransportError`, `UserError`.
     """
@@ -201,7 +205,7 @@ async def wait_for_any_trial(reference: JobReference, ranks: Collection[int]) ->
 async def wait_for_any(
     jobs: Collection[JobReference], trials: Collection[tuple[JobReference, Collection[int]]]
 ) -> None:
-    """Wait until one of these jobs, or one of these trials, has ended.
+    """Wait until one of these jobs or one of these trials has ended.
 
     Raises `ApiError`, `TransportError`, `UserError`.
     """
@@ -213,8 +217,8 @@ async def wait_for_any(
 async def trials_done(reference: JobReference) -> Collection[int]:
     """Return the ranks of the trials that have ended and will not be retried.
 
-    The outcome of a trial is written before the job's status counts the trial. A trial whose call raised may be
-    retried, so its outcome alone does not decide.
+    The outcome of a trial is written before the job's status counts the trial. A trial whose call raised an error may
+    be retried, so its outcome alone does not decide.
     """
     job = await record(reference)
     if job.end is not None:
@@ -226,7 +230,7 @@ async def trials_done(reference: JobReference) -> Collection[int]:
 
 
 async def watch(reference: JobReference, tell: Callable[[JobState], None]) -> Ending:
-    """Call `tell` with each new state of a job until it ends; return how it ended.
+    """Call `tell` with each new state of a job until the job ends; return how it ended.
 
     Raises `ApiError`, `TransportError`, `UserError`.
     """
@@ -234,7 +238,7 @@ async def watch(reference: JobReference, tell: Callable[[JobState], None]) -> En
 
 
 async def read_state(reference: JobReference) -> str:
-    """Return the state of a job in a word. Raises `ApiError` if it is deleted."""
+    """Return the state of a job as a word. Raises `ApiError` if the job was deleted."""
     job = await record(reference)
     facts = await investigate(reference.session.client, reference.namespace, reference.name, RealClock().now())
     return facts.state.word if facts is not None else find_job_state(job, ()).word
@@ -243,8 +247,9 @@ async def read_state(reference: JobReference) -> str:
 async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b"") -> list[str]:
     """Return the lines that the workers have printed so far.
 
-    rank: the worker whose lines to return; None for all workers.
-    stream: stdout or stderr; b"" for both. Raises `UserError` if the job has no such rank.
+    rank: the rank of the worker; None for all workers.
+    stream: stdout or stderr; b"" for both.
+    Raises `UserError` if the job has no such rank.
     """
     printed_lines: list[str] = []
 
@@ -270,10 +275,10 @@ async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b
 
 
 async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Call `tell` with lines as workers print them, and wait for each call; return how the job ended.
+    """Call `tell` with lines as workers print them, and await each call; return how the job ended.
 
-    rank: the worker whose lines to show; None for all. Raises `UserError` if the job has no such rank, and `ApiError`,
-    `TransportError`.
+    rank: the rank of the worker whose lines are passed on; None for all workers.
+    Raises `UserError` if the job has no such rank, and `ApiError`, `TransportError`.
     """
     job = await record(reference)
     splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
@@ -284,7 +289,10 @@ async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequ
 
 
 def _select_rank(job: JobRecord, rank: int | None) -> Excerpt:
-    """Return the selection of one worker's output, or of all. Raises `UserError` if the job has no such rank."""
+    """Return the selection of one worker's output, or of all output for None.
+
+    Raises `UserError` if the job has no such rank.
+    """
     try:
         return Excerpt(frozenset() if rank is None else frozenset({worker_named(job, str(rank))}))
     except ValueError as error:
@@ -306,7 +314,7 @@ def _make_follower(reference: JobReference) -> Follower:
 
 
 async def why(reference: JobReference) -> Why:
-    """Return why a job does not run, or where it runs. Raises `UserError`, `ApiError` if the job is deleted."""
+    """Return why a job does not run, or where it runs. Raises `UserError`, and `ApiError` if the job was deleted."""
     await record(reference)
     answer = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
     if answer is None:
@@ -317,7 +325,7 @@ async def why(reference: JobReference) -> Why:
 async def cancel(reference: JobReference) -> str:
     """Cancel a job; return the outcome as a phrase.
 
-    Raises `ApiError` if the job is deleted, and `UserError` if another job has its name.
+    Raises `ApiError` if the job was deleted, and `UserError` if another job has its name.
     """
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace, uid=reference.uid)
@@ -326,7 +334,7 @@ async def cancel(reference: JobReference) -> str:
 async def scale(reference: JobReference, workers: int) -> None:
     """Change the number of workers of a job.
 
-    Raises `ApiError` if the job is deleted, and `UserError` if the size is refused.
+    Raises `ApiError` if the job was deleted, and `UserError` if the size is refused.
     """
     await record(reference)
     session = structs.replace(reference.session, namespace=reference.namespace)

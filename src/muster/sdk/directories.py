@@ -1,6 +1,6 @@
-"""The directories for calls and outcomes: one for each job that makes calls, accessible to the user only.
+"""The directories for calls and outcomes, one per job that makes calls, accessible only to the user.
 
-Directories of jobs of the embedded cluster are beside its data, and stay while the cluster has the job.
+Directories for jobs of the embedded cluster are next to its data, and are kept while the cluster has the job.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from muster.sdk.connections import Connections
 
 log = logging.getLogger("muster")
 
-# A directory that was not written for this long is deleted, unless its job still exists.
+# A directory without a write for this number of seconds is deleted, unless its job still exists.
 _KEPT_SECONDS = WEEK_SECONDS
 
 
@@ -51,7 +51,7 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
         make_directory(path)
     except NotOursError as error:
         raise UserError(str(error)) from None
-    # Jobs of other clusters have directories here, too, and only the home's own cluster can be listed.
+    # Directories for jobs of other clusters are here, too, but only the jobs of the home's own cluster can be listed.
     mine = is_first and not session.where
     if mine and (old := await asyncio.to_thread(unused_since, root, RealClock().now().timestamp() - _KEPT_SECONDS)):
         needed = {call_directory(job) for job in await all_records(client, "")}
@@ -60,14 +60,14 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
 
 
 def unused_since(root: Path, moment: float) -> list[Path]:
-    """Return the directories of calls in `root` whose last write was before this time."""
+    """Return the directories of calls in `root` that were last written before `moment`, a time in seconds."""
     return [path for path in root.iterdir() if _is_unused(path, moment)]
 
 
 def _is_unused(path: Path, moment: float) -> bool:
     try:
         info = path.lstat()
-    except FileNotFoundError:  # another program has just deleted it
+    except FileNotFoundError:  # another program has deleted it in the meantime
         return False
     return stat.S_ISDIR(info.st_mode) and info.st_mtime < moment
 
@@ -75,14 +75,14 @@ def _is_unused(path: Path, moment: float) -> bool:
 def _remove(paths: list[Path], needed: Container[Path | None]) -> None:
     for path in paths:
         if path not in needed:
-            shutil.rmtree(path, ignore_errors=True)  # another program may delete it, too
+            shutil.rmtree(path, ignore_errors=True)  # another program may delete it at the same time
 
 
 def remove_directory(path: Path) -> None:
-    """Remove the directory of a job's calls, in which workers of the job may still write.
+    """Remove the directory of a job's calls, to which workers of the job may still write.
 
-    The directory moves away first, so that no worker finds it while it is emptied. One that cannot be removed is
-    logged, because its caller has a job to end, or an error to raise.
+    The directory is renamed first, so that no worker finds it while it is being emptied. A failure is only logged,
+    because the caller has a job to end, or an error to raise.
     """
     try:
         shutil.rmtree(path.rename(path.with_name(f"{path.name}.removed")))
@@ -98,5 +98,5 @@ def call_directory(job: JobRecord) -> Path | None:
         for container in template.spec.containers:
             for variable in container.env:
                 if variable.name == worker.DIRECTORY:
-                    return Path(variable.value.replace("$$", "$"))  # undoes the escape of the manifest
+                    return Path(variable.value.replace("$$", "$"))  # reverts the escaping in the manifest
     return None

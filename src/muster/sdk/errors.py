@@ -1,15 +1,15 @@
-"""The exceptions of the Python interface."""
+"""The exceptions of the SDK."""
 
 
 class Error(Exception):
-    """A request cannot be carried out; the text says in one line why, and what to do."""
+    """A request that cannot be carried out. The message is one line with the reason and the remedy."""
 
 
 class JobFailedError(Error):
-    """A job has ended without a result.
+    """A job that has ended without a result.
 
     name: the name of the job.
-    code: its exit code.
+    code: the exit code of the job.
     """
 
     def __init__(self, name: str, text: str, code: int = 1) -> None:

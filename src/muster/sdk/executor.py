@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class Executor(concurrent.futures.Executor):
-    """An executor that makes calls in the cluster, `array` of them at a time.
+    """An executor that makes up to `array` concurrent calls in the cluster.
 
-    With one worker for each call, which is the default, the workers are one job. They start together, stay, and make
-    one call after the other, a thousand small ones in a second. With several workers, each call is a job of its own: a
-    gang whose ranks all make the call. The future of such a call has what `Job.result` returns.
+    By default each call uses one worker. Then all workers are one job: they start together, stay, and make one call
+    after another, about a thousand small calls per second. With several workers per call, each call is a separate job:
+    a gang whose ranks all make the call. The future of such a call returns the same value as `Job.result`.
 
     All other options are those of `muster.run`. `shutdown` waits for the submitted calls, as in `concurrent.futures`,
-    but Ctrl-C ends them all.
+    but Ctrl-C ends all of them.
     """
 
     def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:
@@ -57,9 +57,9 @@ class Executor(concurrent.futures.Executor):
 
     @property
     def job(self) -> Job | None:
-        """The job of the workers that stay, or None if each call has its own job.
+        """The job of the persistent workers; None if each call has its own job.
 
-        `why` says why the job has not started, and `logs` has its output.
+        The job's `why` explains why it has not started, and `logs` returns its output.
         """
         return self._job
 
@@ -79,9 +79,9 @@ class Executor(concurrent.futures.Executor):
             self.shutdown()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls, and release the workers once all calls are made; Ctrl-C meanwhile terminates them.
+        """Accept no more calls, and release the workers after the last call. Ctrl-C during the wait terminates them.
 
-        In a forked process this does nothing: the calls and the workers are those of its parent.
+        Does nothing in a forked process, because the calls and the workers belong to its parent.
         """
         if self._is_forked:
             return
@@ -96,9 +96,9 @@ class Executor(concurrent.futures.Executor):
             raise
 
     def terminate_workers(self) -> None:
-        """Accept no more calls, cancel those that wait, and end the jobs of those that run.
+        """Accept no more calls, cancel waiting calls, and end the jobs of running calls.
 
-        In a forked process this does nothing.
+        Does nothing in a forked process.
         """
         if self._is_forked:
             return
@@ -107,7 +107,7 @@ class Executor(concurrent.futures.Executor):
             self._terminated = True
             for gang in self._gangs:
                 gang.cancel()
-        pool, job = self._pool, self._job  # another thread may release them
+        pool, job = self._pool, self._job  # another thread may release them at the same time
         try:
             if pool is not None and job is not None:
                 job.cancel()
@@ -121,9 +121,9 @@ class Executor(concurrent.futures.Executor):
         return os.getpid() != self._process
 
     def _start_workers(self) -> None:
-        """Submit the job of the workers that stay, and connect to them. Raises `Error`; no files are left then.
+        """Submit the job of the persistent workers, and listen for their connections.
 
-        When the job ends, calls that wait get an error with the reason.
+        If the job ends, waiting calls get an error with the reason. Raises `Error`, after removing all files.
         """
         thread = get_background()
         options: Options = {**self._options, "workers": self._array}
@@ -144,7 +144,7 @@ class Executor(concurrent.futures.Executor):
     def _finish(self) -> None:
         """Wait for all calls, then release the workers and remove their files.
 
-        A job whose workers have not all connected is cancelled.
+        If not all workers have connected, the job is cancelled.
         """
         self._threads.shutdown()
         pool, self._pool = self._pool, None
@@ -176,7 +176,7 @@ class Executor(concurrent.futures.Executor):
 
 
 def _describe_end(job: "Future[Ending]") -> str:
-    """Return how the job of the workers has ended."""
+    """Return how the job of the workers has ended, as text for an error."""
     if job.cancelled():
         return "nothing is known of it any more"
     error = job.exception()

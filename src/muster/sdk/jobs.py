@@ -1,4 +1,4 @@
-"""Jobs for programs and notebooks: all methods here block; `muster.aio` has the same as coroutines."""
+"""Jobs for programs and notebooks. All methods here block; `muster.aio` has the same functions as coroutines."""
 
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Job:
-    """A submitted job. The job continues whatever happens to this object."""
+    """A submitted job. Deleting this object does not affect the job."""
 
     def __init__(self, reference: JobReference) -> None:
         self._reference = reference
@@ -25,12 +25,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name of the job: `muster.job(name)` finds it again, from any program."""
+        """The name of the job. `muster.job(name)` returns the job in any program."""
         return self._reference.name
 
     @property
     def state(self) -> str:
-        """The state in a word of `muster ps`: Queued, Running, Completed, Failed and others."""
+        """The state of the job, in a word of `muster ps`: Queued, Running, Completed, Failed and others."""
         return get_background().call(core.read_state(self._reference))
 
     def done(self) -> bool:
@@ -40,25 +40,29 @@ class Job:
     def wait(self, timeout: float | None = None) -> int:
         """Wait until the job has ended; return its exit code.
 
-        Raises `TimeoutError` if the job has not ended within `timeout` seconds; the job goes on.
+        timeout: the maximum wait in seconds; None to wait without a limit.
+
+        Raises `TimeoutError` after the timeout; the job continues.
         """
         return self._awaited(core.wait_for_ending(self._reference), timeout).code
 
     def result(self, timeout: float | None = None) -> Any:
-        """Return the function's result once all workers are done.
+        """Wait until all workers are done; return the function's result.
 
-        The result of several workers is the list by rank. The result of a command is None. Raises the error of the
-        first worker that failed, `JobFailedError` if it died without one, and `TimeoutError`. Results are unpickled,
-        which is safe because they come from a directory that only this user can write.
+        timeout: the maximum wait in seconds; None to wait without a limit.
+
+        For several workers, the result is the list of their results, by rank. For a command, it is None. Raises the
+        error of the first worker that failed, `JobFailedError` if it ended without an error of the function, and
+        `TimeoutError`. Results are unpickled, which is safe because only this user can write to their directory.
         """
         return collect_result(self._awaited(core.wait_for_end(self._reference), timeout))
 
     def logs(self, rank: int | None = None) -> str:
-        """Return the output so far: of all workers, each line with its rank, or of one worker."""
+        """Return the output so far. `rank` selects one worker; None returns all output, each line with its rank."""
         return "".join(f"{line}\n" for line in get_background().call(core.read_logs(self._reference, rank)))
 
     def follow(self, rank: int | None = None) -> Iterator[str]:
-        """Yield the lines of the job as they are printed, until it ends."""
+        """Yield the lines of the job as they are printed, until the job ends."""
         thread, feed = get_background(), Feed[str]()
         following = thread.start(feed.fill_from(core.follow(self._reference, rank, feed.tell)))
         try:
@@ -69,16 +73,16 @@ class Job:
             following.cancel()
 
     def why(self) -> Why:
-        """Return why the job does not run, with numbers and an estimate, or where it runs.
+        """Return why the job does not run, with numbers and an estimate; or where it runs.
 
-        `print` shows the answer as text.
+        `print` shows it as text.
         """
         return get_background().call(core.why(self._reference))
 
     def cancel(self) -> None:
-        """Cancel the job, and return without waiting for its workers to end.
+        """Cancel the job, without waiting until its workers have ended.
 
-        The workers get SIGTERM and their grace period. On a cluster that `muster up` did not start, the job is deleted.
+        The workers get SIGTERM and their grace period. In a cluster that `muster up` did not start, the job is deleted.
         """
         get_background().call(core.cancel(self._reference))
 
@@ -101,23 +105,25 @@ class Job:
 def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
-    """Run a function, or a command, on every worker: all workers start together, or none does.
+    """Run a function or a command on every worker. All workers start together, or none starts.
 
-    what: a function, a list of words, or a line for the shell. args, kwargs: of the function.
+    what: a function, a list of words, or a shell command line.
+    args, kwargs: the arguments of the function.
 
-    All options may be left out. They have the names of `muster run`; quantities are as in Kubernetes:
+    All options may be left out. They have the names of `muster run`; quantities are Kubernetes quantities:
 
-    workers: how many. cpus, memory, gpus: of each, as 2 or "500m", "4Gi", 1.
+    workers: the number of workers. cpus, memory, gpus: the requests of each, such as 2 or "500m", "4Gi", 1.
     queue: the LocalQueue to wait in. priority: a WorkloadPriorityClass or a PriorityClass.
-    time: how long an attempt may run, as "2h" or in seconds. signal: "USR1@60" comes before the time limit.
-    retries: how often the whole job restarts after a failure. exclusive: whether no other job may be on its nodes.
-    name: of the job; by default made from what runs. labels, annotations: of the job and its pods.
-    env: variables of the workers. workdir: where they start.
-    elastic: "MIN:MAX" lets the job shrink and grow. start_timeout: seconds for all workers to start.
-    notify: a URL, a mail address or a command to tell of the end, or several. notify_on: other events, as "start,fail".
-    image: container image. namespace, kubeconfig: the cluster to use, if not the embedded one.
+    time: the maximum run time of an attempt, "2h" or seconds. signal: "USR1@60" is sent 60 s before the time limit.
+    retries: how often the whole job restarts after a failure. exclusive: whether its nodes run no other job.
+    name: the name of the job; by default derived from what runs. labels, annotations: set on the job and its pods.
+    env: environment variables of the workers. workdir: the directory in which they start.
+    elastic: "MIN:MAX" lets the job shrink and grow. start_timeout: the seconds in which all workers have to start.
+    notify: a URL, mail address or command, or several, to notify of the end. notify_on: other events: "start,fail".
+    image: the container image. namespace, kubeconfig: the cluster to use, if it is not the embedded one.
 
-    Without a running cluster, Muster starts one inside this process, which ends with it. Raises `muster.Error`.
+    Without a running cluster, Muster starts one inside this process, which ends with the process. Raises
+    `muster.Error`.
     """
     checked_options, work, thread = normalize_options(options), work_of(what, args, kwargs), get_background()
     return Job(submit_work(thread, work, checked_options))
@@ -126,7 +132,7 @@ def run(
 def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
     """Return an existing job by its name. Raises `muster.Error`.
 
-    The job has a result if its function was submitted from this machine.
+    `Job.result` works only if the function was submitted from this machine.
     """
     thread = get_background()
     options = Options(namespace=namespace, kubeconfig=kubeconfig)

@@ -1,4 +1,4 @@
-"""The options of a job, and the gang made from them. Pure, except that it reads the caller's environment."""
+"""The options of a job, and the gang that they describe. Pure, except that the caller's environment is read."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -25,23 +25,24 @@ _MOST = (1 << 31) - 1
 class Options(TypedDict, total=False):
     """The options of a job, named as in `muster run`. Quantities are as in Kubernetes: 2, "500m", "4Gi".
 
-    workers: how many; the function or command runs on each of them.
-    cpus, memory, gpus: of each worker. A limit other than the request follows a colon: "8Gi:16Gi". Without cpus and
-    gpus, each worker requests 1 CPU.
-    queue: the LocalQueue to wait in (default: the namespace's). priority: a WorkloadPriorityClass or PriorityClass.
-    time: how long each attempt may run: "2h", seconds, or a timedelta.
+    workers: the number of workers; the function or command runs on each of them.
+    cpus, memory, gpus: the requests of each worker. A limit other than the request follows a colon: "8Gi:16Gi". Without
+    cpus and gpus, each worker requests 1 CPU.
+    queue: the LocalQueue to wait in; by default, the namespace's default queue.
+    priority: a WorkloadPriorityClass or a PriorityClass.
+    time: the maximum run time of each attempt: "2h", seconds, or a timedelta.
     signal: "USR1@60" sends SIGUSR1 to the workers 60 seconds before the time limit.
     retries: how often the whole job restarts after a failure.
-    exclusive: whether no other job's workers may be on its nodes.
-    name: of the job (default: from the function or command).
-    labels, annotations: of the job and its pods.
-    env: variables of the workers, beside those that Muster sets.
-    workdir: where the workers start (default: here).
+    exclusive: whether no other job's workers may run on the job's nodes.
+    name: the name of the job; by default, derived from the function or command.
+    labels, annotations: the labels and annotations of the job and its pods.
+    env: environment variables of the workers, in addition to Muster's.
+    workdir: the directory in which the workers start; by default, the current directory.
     elastic: "MIN:MAX" lets the job shrink and grow while it runs.
-    notify: whom to tell of the job's end: a URL, a mail address or a command, or a list of them.
-    notify_on: the events to tell of, if not the end: "start", "requeue", "end", "fail", or a list of them.
-    start_timeout: the seconds from the first worker's start within which all workers have to start.
-    image: container image, on a cluster whose nodes have images.
+    notify: the receivers of a notification when the job ends: a URL, a mail address or a command, or a list of them.
+    notify_on: the events to notify about instead of the end: "start", "requeue", "end", "fail", or a list of them.
+    start_timeout: the maximum number of seconds between the first and the last worker's start.
+    image: the container image, in a cluster whose nodes run images.
     namespace, kubeconfig: the cluster to use, if it is not the embedded one.
     """
 
@@ -69,7 +70,7 @@ class Options(TypedDict, total=False):
     kubeconfig: str
 
 
-# The least and the greatest value of each option.
+# The minimum and maximum value of each option.
 _NUMBERS = {
     "workers": (1, MAX_PARALLELISM),
     "gpus": (0, 999_999),
@@ -77,17 +78,17 @@ _NUMBERS = {
     "start_timeout": (1, _MOST),
 }
 _TEXTS = ("memory", "queue", "priority", "signal", "name", "elastic", "image", "namespace", "kubeconfig", "workdir")
-# The form to suggest for an option whose plain number would be accepted with another meaning, such as 4 bytes.
+# The spelling to suggest for an option whose plain number would have another meaning, such as 4 bytes.
 _AS_TEXT = {"memory": "'4Gi'", "elastic": "'2:8'"}
 _VARIABLES = ("env", "labels", "annotations")
 _LISTS = ("notify", "notify_on")
 
 
 def normalize_options(options: Mapping[str, Any]) -> Options:
-    """Return the options normalized: NumPy's numbers as numbers, paths as text, and no option that is None.
+    """Return the options with NumPy's numbers as Python numbers, paths as text, and without options that are None.
 
     Raises:
-        TypeError: an option is unknown, or its value has another type.
+        TypeError: an option is unknown, or its value has the wrong type.
         Error: a value is out of range or cannot be parsed.
     """
     for name in options:
@@ -115,9 +116,9 @@ def _check_option(name: str, value: Any) -> Any:
 
 
 def require_whole_number(name: str, value: Any) -> int:
-    """Return the value of an option as a whole number, also one of NumPy. Raises `TypeError` for any other value.
+    """Return an option's value as an integer, also for NumPy's integers. Raises `TypeError` for any other value.
 
-    name: the option, for errors.
+    name: the name of the option, for errors.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r}: it is a whole number")
@@ -131,10 +132,10 @@ def _check_range(name: str, value: int, least: int, most: int) -> int:
 
 
 def _check_meaning(name: str, value: Any) -> Any:
-    """Return the value of an option that is a quantity or a time, if it can be parsed; a path becomes text.
+    """Validate the value of an option that is a quantity or a time, and return it; a path becomes text.
 
     Raises:
-        TypeError: the value has another type.
+        TypeError: the value has the wrong type.
         Error: the value cannot be parsed.
     """
     if name == "memory":
@@ -149,7 +150,7 @@ def _check_meaning(name: str, value: Any) -> Any:
 
 
 def _check_list(name: str, value: Any) -> tuple[str, ...]:
-    """Return the value of an option that takes one text or several, as a tuple. Raises `TypeError`, `Error`."""
+    """Return the value of an option that accepts one string or several, as a tuple. Raises `TypeError`, `Error`."""
     if not isinstance(value, str | Sequence):
         raise TypeError(f"{name}={value!r}: it is text, or a list of texts")
     texts = tuple(_format_text(name, one) for one in ([value] if isinstance(value, str) else value))
@@ -181,8 +182,8 @@ def gang_of(
 ) -> Gang:
     """Return the gang that these options describe. Raises `UserError`.
 
-    title: the words from which its name is made.
-    classes: the priority classes of the cluster, by name.
+    title: the words from which the gang's name is derived.
+    classes: the priority class options, as `priority_classes` returns them.
     on_this_machine: whether the workers run on this machine, so that they can use its directories.
     """
     if not on_this_machine and not options.get("image"):
@@ -236,12 +237,12 @@ def gang_of(
 
 
 def name_gang(gang: Gang, title: Sequence[str]) -> Gang:
-    """Return the gang with a name made from these words and a random suffix."""
+    """Return the gang with a name derived from these words and a random suffix."""
     return replace(gang, name=name_for(title, Ids().suffix(), room_for_name(gang.parts)))
 
 
 def _parse_time(time: str | float | timedelta) -> int:
-    """Return a time limit in whole seconds; of a number, these are seconds. Raises `ValueError`."""
+    """Return a time limit in whole seconds. A number is in seconds. Raises `ValueError`."""
     if isinstance(time, timedelta):
         time = time.total_seconds()
     return limits.time_limit(time if isinstance(time, str) else f"{time:.3f}s")

@@ -2,16 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-# A longer line is split into several.
+# The maximum length of a line; a longer line is split.
 _LINE_BYTES = 1 << 20
 
-# Remarks on missing output come on stderr, for either stream.
+# Remarks about missing output appear on stderr, for both streams.
 _SAID = b"[muster: "
 
 
 class Lines:
-    """A splitter that passes on each complete line of the workers' output. With `ranks`, the rank precedes each line.
+    """A splitter that passes on each complete line of the workers' output.
 
+    ranks: whether the rank of the worker precedes each line.
     stream: the only stream whose lines are passed on; b"" for both.
     """
 
@@ -19,10 +20,10 @@ class Lines:
         self._tell = tell
         self._ranks = ranks
         self._stream = stream
-        self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
+        self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of each worker's stream
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
-        """Add text that a worker has written to a stream, and pass on the lines that are complete.
+        """Accept text that a worker has written to a stream, and pass on the completed lines.
 
         Text of a stream that is not selected is dropped.
         """

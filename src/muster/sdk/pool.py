@@ -1,6 +1,6 @@
-"""The caller's side of workers that stay and make calls.
+"""The caller's side of persistent workers that make calls.
 
-Workers connect to a socket in a directory that only the user can access; each makes one call at a time. When the
+Workers connect to a socket in a directory that only the user can access. Each worker makes one call at a time. If the
 process that makes calls on a worker dies, its call fails, and the worker starts another process.
 """
 
@@ -18,7 +18,7 @@ from muster.sdk.worker import receive, send, shorten_socket_path, unpack_message
 
 
 class Pool:
-    """The connections to workers that stay, and the threads that wait for a free worker. Thread-safe."""
+    """The connections to persistent workers, and the threads that wait for a free worker. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -27,7 +27,7 @@ class Pool:
         self._socket.listen(128)
         self._changed = Condition()
         self._free: list[_Seat] = []
-        self._seats: dict[int, _Seat] = {}  # the newest seat of each rank
+        self._seats: dict[int, _Seat] = {}  # the newest connection of each rank
         self._lifelines: list[socket.socket] = []
         self._broken = ""
         Thread(target=self._accept, name="muster-pool", daemon=True).start()
@@ -38,10 +38,10 @@ class Pool:
         return len(self._seats)
 
     def call(self, job: str, call: bytes) -> tuple[Outcome, int]:
-        """Let the first free worker make a call; return the outcome, and the rank of the worker.
+        """Send a call to the first free worker; return the outcome, and the rank of the worker.
 
-        A worker that was restarted makes its call again. Raises `BrokenExecutor` if the job has ended, `JobFailedError`
-        if the process that makes the call dies.
+        If the worker is restarted, the call is made again. Raises `BrokenExecutor` if the job has ended, and
+        `JobFailedError` if the process that makes the call dies.
         """
         while True:
             with self._changed:
@@ -52,7 +52,7 @@ class Pool:
             try:
                 send(seat.stream, call)
             except OSError:
-                continue  # the worker died before it got the call
+                continue  # the worker died before it received the call
             try:
                 outcome = receive(seat.stream)
             except (OSError, EOFError):
@@ -69,8 +69,9 @@ class Pool:
     def end(self, text: str, *, at_once: bool = False) -> None:
         """Make no more calls, and release the free workers.
 
-        text: the reason that threads report which still wait for a worker.
-        at_once: also interrupt workers that make a call. The threads that wait for these calls get an error.
+        text: the error for threads that still wait for a worker.
+        at_once: whether to interrupt workers that make a call, too. Threads that wait for these calls then get an
+        error.
         """
         with self._changed:
             self._broken = self._broken or text
@@ -85,14 +86,14 @@ class Pool:
                     if not at_once:
                         lifeline.send(b".")
             self._lifelines.clear()
-        with contextlib.suppress(OSError):  # it was closed before
+        with contextlib.suppress(OSError):  # it may be closed already
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept()
         self._socket.close()
 
     def _read_death(self, seat: "_Seat") -> str:
-        """Wait for the worker's next process; return how the previous one died, as the next one reports it.
+        """Wait for the worker's next process; return how the previous process died, as the next one reports it.
 
-        Return "" if the job has ended instead.
+        Returns "" if the job has ended instead.
         """
         seat.close()
         with self._changed:
@@ -108,14 +109,14 @@ class Pool:
             Thread(target=self._register_connection, args=(connection,), name="muster-seat", daemon=True).start()
 
     def _register_connection(self, connection: socket.socket) -> None:
-        """Take a worker's first message, and add the worker's process to those that make calls."""
+        """Read a worker's first message, and add the worker's process to those that make calls."""
         stream = connection.makefile("rwb")
         try:
             facts, _ = unpack_message(receive(stream))
         except (OSError, EOFError, ValueError):
             connection.close()
             return
-        if facts["rank"] is None:  # it is no process that makes calls, but the lifeline of a worker
+        if facts["rank"] is None:  # not a process that makes calls, but the lifeline of a worker
             self._hold_lifeline(connection)
             return
         seat = _Seat(int(facts["rank"]), facts["died"], connection, stream)
@@ -128,9 +129,9 @@ class Pool:
             self._changed.notify_all()
 
     def _hold_lifeline(self, connection: socket.socket) -> None:
-        """Keep open the connection by which a worker learns whether more calls may come.
+        """Keep open the connection by which a worker knows that more calls may arrive.
 
-        When the connection ends, no more calls come.
+        When the connection is closed, no more calls arrive.
         """
         with self._changed:
             self._lifelines.append(connection)
@@ -151,8 +152,8 @@ class _Seat:
     stream: BufferedRWPair = field(repr=False)
 
     def break_off(self) -> None:
-        """Close the connection in both directions, so that a thread that waits for an outcome on it gets an error."""
-        with contextlib.suppress(OSError):  # it was closed before
+        """Shut down the connection in both directions, so that a thread that waits for an outcome gets an error."""
+        with contextlib.suppress(OSError):  # it may be closed already
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Compute what an ended job returns to its caller. Pure, except for the effects of unpickling."""
+"""Compute what a finished job returns to its caller. Pure, except for the effects of unpickling."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from muster.sdk.worker import RETURNED
 
 
 def collect_result(job: Ended) -> Any:
-    """Return the value of the only worker, or the list of all workers' values by rank; None for a command.
+    """Return the result of the only worker, or the list of all workers' results by rank; None for a command.
 
-    Raises the error of the worker that failed first, or `JobFailedError` with what is known about the end.
+    Raises the error of the first worker that failed, or a `JobFailedError` that describes the end of the job.
     """
     outcomes = job.outcomes
     if outcomes is None:

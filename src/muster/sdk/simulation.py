@@ -1,4 +1,4 @@
-"""Simulate scenarios from Python: `muster.simulate(scenario)` returns what became of its jobs."""
+"""Simulate scenarios from Python. `muster.simulate(scenario)` returns a report on the scenario's jobs."""
 
 import shutil
 import sys
@@ -51,9 +51,10 @@ class Records(list[T]):
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
-    summary, jobs, timeline, verdicts: of the scenario itself with its first seed.
-    timeline: means over regular bins of time, as in timeline.csv. whole: everything that the HTML page shows.
-    runs, comparison: of all variants and seeds; None if there is only one.
+    summary, jobs, timeline, verdicts: the results of the scenario itself with its first seed.
+    timeline: means over regular time intervals, as in timeline.csv.
+    whole: all data of the HTML page.
+    runs, comparison: the results of all variants and seeds; None if there is only one.
     """
 
     summary: Summary
@@ -65,11 +66,11 @@ class Report(Struct, frozen=True):
     comparison: Comparison | None = None
 
     def html(self) -> str:
-        """Return the HTML page about the scenario itself, as `muster simulate --report` writes it."""
+        """Return the HTML page about the scenario itself, as written by `muster simulate --report`."""
         return render_report(self.whole)
 
     def _repr_html_(self) -> str:
-        """Return the waiting times by queue as an HTML table, which a notebook shows."""
+        """Return the waiting times by queue as an HTML table, for notebooks."""
         groups = [*self.summary.queues.items(), ("all", self.summary.total)]
         cells = [
             (name, one.submitted, one.ended, "-" if one.wait is None else format_span(one.wait.mean))
@@ -87,13 +88,15 @@ def simulate(
     assertions: Sequence[str] = (),
     progress: bool | Progress | None = None,
 ) -> Report:
-    """Simulate a scenario: a file or folder, or the document of one. Files that a document names are relative.
+    """Simulate a scenario, and return a report.
 
-    seeds: with how many seeds it is simulated. processes: how many simulate the variants and seeds at a time; a program
-    that gives more than one makes its own calls below `if __name__ == "__main__":`, as `multiprocessing` asks.
-    progress: True shows a line on the standard error that says how far the simulations are. A function is called with
-    the record so far after each moment of the first simulation. An interrupt ends that one early, and leaves out the
-    others.
+    scenario: a file, a folder, or a document; paths in a document are relative to the working directory.
+    seeds: the number of seeds with which each variant is simulated.
+    processes: the number of variants and seeds to simulate concurrently. A program that sets more than one must call
+    this function below `if __name__ == "__main__":`, as `multiprocessing` requires.
+    assertions: further assertions to check, in addition to those of the scenario.
+    progress: True shows the progress as a line on stderr. A function is called with the current record after each
+    moment of the first simulation. A KeyboardInterrupt ends that simulation early, and skips the others.
 
     Raises:
         Error: the scenario cannot be simulated.
@@ -125,23 +128,23 @@ def simulate(
 
 
 def _show_line(text: str) -> None:
-    """Show a text on the standard error instead of the one before it, as a terminal and a notebook do."""
+    """Show a text on stderr in place of the previous text, as in a terminal or a notebook."""
     width = shutil.get_terminal_size().columns - 1  # a wrapped line cannot be overwritten
     print(f"\r{text[:width].ljust(width)}", end="", file=sys.stderr, flush=True)
 
 
 def _describe_end(summary: Summary, simulations: int) -> str:
-    """Return the last text of the line of progress, which says what was simulated."""
+    """Return the last text of the progress line: what was simulated."""
     total = summary.total
     several = f", {simulations:,} simulations" if simulations > 1 else ""
     return f"{format_span(summary.seconds)} simulated, {total.submitted:,} jobs, {total.ended:,} ended{several}"
 
 
 def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:
-    """Return the text of a scenario given as a document.
+    """Return the JSON text of a scenario document.
 
     Raises:
-        Error: a number has no form in JSON, such as NaN.
+        Error: a number cannot be written in JSON, such as NaN.
     """
     _refuse_no_numbers(msgspec.to_builtins(scenario), "")
     return msgspec.json.encode(scenario)
@@ -150,7 +153,7 @@ def _encode_document(scenario: Mapping[str, Any] | Scenario) -> bytes:
 def _refuse_no_numbers(value: Any, path: str) -> None:
     """Raise `Error` for NaN and infinities in a document, which JSON would encode as null.
 
-    path: the field of `value`, for the message.
+    path: the path of `value` in the document, for the message.
     """
     if isinstance(value, float) and not isfinite(value):
         raise Error(f"{UNFILED}: {path}: {value} is no JSON number")

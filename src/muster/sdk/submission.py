@@ -1,4 +1,4 @@
-"""Submit jobs, for the blocking interface and for the awaited one. A cancelled submission leaves no job.
+"""Submit jobs, for the blocking and the asynchronous interface. A cancelled submission leaves no job.
 
 All coroutines run on the loop of `background`.
 """
@@ -43,12 +43,12 @@ What = Callable[..., Any] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work that a job does: one call or command that all workers run, or independent trials.
+    """The work of a job: one call or command that all workers run, or independent trials.
 
-    name: the words from which the name of the job is made.
+    name: the words from which the name of the job is derived.
     call: the pickled call.
-    trials: the pickled call of each trial, one for each worker, instead of `call`.
-    at_once: how many trials run at a time; None for all.
+    trials: the pickled calls of the trials, one per worker, instead of `call`.
+    at_once: the maximum number of concurrent trials; None for no limit.
     """
 
     name: Sequence[str]
@@ -66,7 +66,7 @@ class Work:
         return Sweep(indexes, at_once=self.at_once, retries=retries) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
-        """Return the files to write into the workers' directory, by name: one pickled call, or one for each trial."""
+        """Return the files to write into the workers' directory, by name: one pickled call, or one per trial."""
         trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
         return trials or {worker.CALL: self.call}
 
@@ -74,8 +74,9 @@ class Work:
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
     """Return the work that runs a function or a command.
 
-    what: a function, a list of words, or a line for the shell. Raises `Error` if a function cannot be pickled or a
-    command has arguments of a function, and `TypeError` if `args` is not a sequence of arguments.
+    what: a function, a list of words, or a shell command line.
+    Raises `Error` if a function cannot be pickled, or if a command has arguments of a function, and `TypeError` if
+    `args` is not a sequence of arguments.
     """
     if callable(what):
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
@@ -92,7 +93,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
 
 
 class Submission:
-    """The submission of a job, whose caller takes the job over or abandons it."""
+    """A submission of a job. Its caller either takes over the job or abandons it."""
 
     def __init__(self, connections: Connections, work: Work, options: Options) -> None:
         self._connections = connections
@@ -106,9 +107,9 @@ class Submission:
         return self._job
 
     async def abandon(self) -> None:
-        """Remove the job if `run` has ended, though its caller was cancelled before it got the job.
+        """Remove the job if `run` has finished, but its caller was cancelled before it received the job.
 
-        A `run` that has not ended removes its job itself. The end of the program waits for this.
+        A `run` that has not finished removes its job itself. The exit of the program waits for this.
         """
         if self._job is not None:
             removing = _end_unawaited(self._job, _remove_with_calls(self._job))
@@ -116,7 +117,7 @@ class Submission:
 
 
 def submit_work(thread: Background, work: Work, options: Options) -> JobReference:
-    """Submit the work for a blocking caller; return the job. If the caller is interrupted, no job stays.
+    """Submit the work for a blocking caller; return the job. If the caller is interrupted, the job is removed.
 
     Raises `Error`.
     """
@@ -144,7 +145,7 @@ async def _run(connections: Connections, work: Work, options: Options) -> JobRef
 async def write_calls(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write the calls of a job into a directory, in a thread, because a large argument takes seconds.
 
-    A cancellation waits for the thread, so that nothing is written after it. Raises `UserError` if a file cannot be
+    A cancellation waits for the thread, so that nothing is written afterwards. Raises `UserError` if a file cannot be
     written.
     """
     await finish_thread(_write_files, directory, files)
@@ -161,7 +162,7 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 async def make_call_directory(connections: Connections, options: Options) -> Path:
-    """Create and return a directory for the calls of a job. Raises `UserError`, as `new_directory`."""
+    """Create and return a directory for the calls of a job. Raises `UserError`, as `new_directory` does."""
     return await new_directory(connections, await open_session(connections, options), options.get("queue", ""))
 
 
@@ -177,8 +178,8 @@ async def submit_workers(
 
     how: `worker.ONCE` for workers that make one call, or `worker.STAY` for workers that make the calls that arrive over
     a socket.
-    name: the words from which the name of the job is made.
-    sweep: the trials, if each worker makes a call of its own.
+    name: the words from which the name of the job is derived.
+    sweep: the trials, if each worker makes a different call; None otherwise.
     """
     # -P keeps the directory of the file out of the module search path.
     command = [sys.executable, "-P", worker.__file__, how]
@@ -204,16 +205,16 @@ async def _submit(
     try:
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:
-        await wait_through_cancellation(submitting)  # only the server's answer says whether the job exists
+        await wait_through_cancellation(submitting)  # only the server's response tells whether the job exists
         if not submitting.cancelled():
             await wait_through_cancellation(asyncio.create_task(_undo(submitting)))
         raise
 
 
 async def _undo(submitting: "asyncio.Task[JobReference]") -> None:
-    """Remove the job of a submission that has ended and for which no caller waits any more.
+    """Remove the job of a finished submission for which no caller waits any more.
 
-    A failure is logged, with what may be left.
+    A failure is logged, with what may be left over.
     """
     error = submitting.exception()
     if error is None:
@@ -225,8 +226,8 @@ async def _undo(submitting: "asyncio.Task[JobReference]") -> None:
 async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
     """Create the job, and log a warning if it waits for nodes or can never start.
 
-    If it can never start in a cluster inside this process, delete it and raise `UserError`. named: whether the caller
-    chose the name. Otherwise another name is used if the first is taken.
+    named: whether the caller chose the name; otherwise another name is used if the first is taken.
+    If the job can never start in a cluster inside this process, it is deleted, and `UserError` is raised.
     """
     job = await submit(session.client, gang, log.warning, named=named)
     reference = JobReference(session, gang.name, gang.namespace, job.metadata.uid)
@@ -234,11 +235,11 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
     verdict = await foresee(session, job, log.warning) if asks else OPEN
     if verdict.sentence:
         forecast = f"{gang.name} {verdict.sentence}"
-        if verdict.awaits or not session.own:  # the cluster may get more room
+        if verdict.awaits or not session.own:  # the cluster may get more capacity
             log.warning("%s", forecast)
         else:
             await remove(reference)
-            raise UserError(forecast)  # a cluster inside this process never gets more room
+            raise UserError(forecast)  # a cluster inside this process never gets more capacity
     return reference
 
 
@@ -250,7 +251,7 @@ async def remove(reference: JobReference) -> None:
 
 
 async def _remove_with_calls(reference: JobReference) -> None:
-    """Delete a job that was just submitted, and the directory of its calls. Raises what `remove` raises."""
+    """Delete a job that was just submitted, and the directory of its calls. Raises the errors of `remove`."""
     directory = call_directory(await record(reference))
     await remove(reference)
     if directory is not None:
@@ -258,9 +259,9 @@ async def _remove_with_calls(reference: JobReference) -> None:
 
 
 async def submit_and_wait(connections: Connections, work: Work, options: Options) -> Ended:
-    """Submit the work, and wait until it has ended; return how.
+    """Submit the work, and wait until it has ended; return how it ended.
 
-    If the caller cancels this wait, the job is cancelled, too. Raises `ApiError`, `TransportError`, `UserError`.
+    If the wait is cancelled, the job is cancelled, too. Raises `ApiError`, `TransportError`, `UserError`.
     """
     reference = await _run(connections, work, options)
     try:
@@ -271,7 +272,7 @@ async def submit_and_wait(connections: Connections, work: Work, options: Options
 
 
 async def _end_unawaited(reference: JobReference, ending: Awaitable[object]) -> None:
-    """Await `ending`, which ends a job for which no caller waits any more; log a failure instead of raising it."""
+    """Await `ending`, which ends a job for which no caller waits any more. A failure is logged, and not raised."""
     try:
         await ending
     except (ApiError, TransportError, UserError) as error:

@@ -1,7 +1,7 @@
-"""An event loop whose blocking work is done until the process ends.
+"""An event loop that can run blocking functions in threads until the process ends.
 
 A `ThreadPoolExecutor` accepts no work once the main thread has ended, and cannot even be imported then. That is too
-early to start or to stop a cluster that other threads use.
+early to start or stop a cluster that other threads use.
 """
 
 import asyncio
@@ -20,19 +20,22 @@ _THREADS = 8
 
 
 class LastingLoop(asyncio.SelectorEventLoop):
-    """An event loop that has `LastingThreads` for work without an executor."""
+    """An event loop that runs blocking functions in `LastingThreads` by default."""
 
     def __init__(self) -> None:
         super().__init__()
         self._lasting_threads = LastingThreads()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Run a blocking function in a thread of `executor`, by default of the lasting threads; return its future."""
+        """Run a blocking function in a thread of `executor`; return its future.
+
+        executor: None for the lasting threads.
+        """
         return super().run_in_executor(executor or self._lasting_threads, func, *args)
 
 
 class LastingThreads(Executor):
-    """An executor that accepts calls until the process ends. It starts all its threads at once."""
+    """An executor that accepts calls until the process ends. It starts all its threads immediately."""
 
     def __init__(self) -> None:
         self._works: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()

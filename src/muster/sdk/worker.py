@@ -1,7 +1,8 @@
-"""The program of a worker: makes the call in a directory, or the calls that arrive over a socket there.
+"""The program of a worker: it makes the call in a directory, or the calls that arrive over a socket there.
 
-It runs as a file of its own, before anything of the caller is importable, so it uses the standard library alone. Each
-call begins with the caller's module search path. Only the user who submitted the job reads and unpickles its output.
+The file is executed on its own, before any module of the caller can be imported, so it uses only the standard library.
+Each call starts with the caller's module search path. Only the user who submitted the job reads and unpickles its
+output.
 """
 
 import contextlib
@@ -19,10 +20,10 @@ from io import BufferedRWPair
 from pathlib import Path
 from typing import Any
 
-# The variable that names the directory to a worker, and from which the outcomes of a job are found later.
+# The variable with the directory, for the worker. It later also leads to the outcomes of a job.
 DIRECTORY = "MUSTER_CALL"
 
-# Files in the directory: the call, or the calls of single ranks; the socket of calls; and each rank's outcome.
+# Files in the directory: the call, or the calls of single ranks; the socket for calls; and each rank's outcome.
 CALL = "call"
 CALL_OF = "call-{rank}"
 SOCKET = "socket"
@@ -31,13 +32,13 @@ OUTCOME = "outcome-{rank}"
 # The argument on the command line.
 ONCE, STAY = "once", "stay"
 
-# How a call ended: it returned, it raised, or the call or its result could not be transferred.
+# How a call ended: it returned, it raised an error, or the call or its result could not be transferred.
 RETURNED, RAISED, FAILED = "returned", "raised", "failed"
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-_LENGTH = 8  # bytes in front of each message
+_LENGTH = 8  # the number of bytes of the length field in front of each message
 
-# The time between SIGTERM and SIGKILL for a call.
+# The seconds between SIGTERM and SIGKILL for a call.
 _GRACE_SECONDS = 10.0
 
 # Returns the time in seconds since the epoch.
@@ -47,7 +48,7 @@ _Made = tuple[dict[str, str], bytes]  # the facts about a call, and the pickled 
 
 
 def pack_message(facts: dict[str, Any], body: bytes = b"") -> bytes:
-    """Return a message: one line with facts about a call as JSON, then the pickled body."""
+    """Return a message: one line of JSON with facts about a call, then the pickled body."""
     return json.dumps(facts).encode() + b"\n" + body
 
 
@@ -58,14 +59,14 @@ def unpack_message(message: bytes) -> tuple[dict[str, Any], memoryview]:
 
 
 def send(stream: BufferedRWPair, message: bytes) -> None:
-    """Write a message with its length before it, and flush the stream."""
+    """Write a message, preceded by its length, and flush the stream."""
     stream.write(len(message).to_bytes(_LENGTH, "big"))
     stream.write(message)
     stream.flush()
 
 
 def receive(stream: BufferedRWPair) -> bytes:
-    """Return the next message of the stream; b"" at its end. Raises `EOFError` if the message is cut off."""
+    """Return the next message of the stream; b"" at its end. Raises `EOFError` if the message is truncated."""
     head = stream.read(_LENGTH)
     size = int.from_bytes(head, "big")
     message = stream.read(size)
@@ -77,7 +78,7 @@ def receive(stream: BufferedRWPair) -> bytes:
 def perform(call: bytes, now: Now) -> bytes:
     """Make a pickled call; return its outcome as a message: the result, or the error that the call raised.
 
-    now: the clock for the time of its end.
+    now: returns the current time, for the time at which the call ended.
     """
     facts, body = _make_call(call)
     return pack_message(facts | {"python": PYTHON, "at": now()}, body)
@@ -109,7 +110,7 @@ def _make_call(call: bytes) -> _Made:
 
 
 def _outcome_of_error(error: BaseException) -> _Made:
-    """Return the outcome for an error that a call raised, with the error itself if it can be pickled."""
+    """Return the outcome for an error that a call raised, including the error itself if it can be pickled."""
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     text = "".join(traceback.format_exception(type(error), error, below))
     body = b""
@@ -134,8 +135,8 @@ def _pickle(value: object) -> bytes:
 def make_call(directory: Path, rank: str, now: Now) -> int:
     """Make the call in the directory, and write its outcome there; return the exit code: 1 if the call raised.
 
-    rank: the rank of this worker. An outcome of an earlier attempt is deleted first. Exits with a message if the call
-    is missing.
+    rank: the rank of this worker.
+    An outcome of an earlier attempt is deleted first. If the call is missing, the process exits with a message.
     """
     path = directory / OUTCOME.format(rank=rank)
     path.unlink(missing_ok=True)  # the outcome of an earlier attempt
@@ -155,9 +156,10 @@ def make_call(directory: Path, rank: str, now: Now) -> int:
 
 
 def serve_calls(directory: Path, rank: str, now: Now) -> int:
-    """Make the calls that the caller sends until it sends no more or is gone; return the exit code.
+    """Make the calls that the caller sends, until the caller sends no more or has exited; return the exit code.
 
-    A child process makes the calls, so that a crash loses only one call. After a crash, another child continues.
+    A child process makes the calls, so that a crash loses only one call. After a crash, another child process
+    continues.
     """
     died = ""
     try:
@@ -180,14 +182,12 @@ def serve_calls(directory: Path, rank: str, now: Now) -> int:
 def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
     """Wait for a child process; return its exit code.
 
-    If the calling program is gone, kill the child and return None.
+    If the calling program has exited, kill the child process and return None.
     """
     descriptor = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([descriptor, lifeline.fileno()], [], [])
-        is_caller_gone = descriptor not in ready and not lifeline.recv(
-            1
-        )  # a caller that ends in good order sends a byte
+        is_caller_gone = descriptor not in ready and not lifeline.recv(1)  # a caller that exits normally sends a byte
         if is_caller_gone:
             os.kill(child, signal.SIGTERM)
             if descriptor not in select.select([descriptor], [], [], _GRACE_SECONDS)[0]:
@@ -201,7 +201,8 @@ def _wait_for_child(child: int, lifeline: socket.socket) -> int | None:
 def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
     """Make calls that arrive over the socket, as the child process of a worker; return exit code 0.
 
-    died: how the previous child died, which is reported first. Return when the caller closes the connection.
+    died: how the previous child process died, which is reported first; "" for the first child process.
+    Returns when the caller closes the connection.
     """
     try:
         connection = connect_to_caller(directory)
@@ -227,7 +228,7 @@ def connect_to_caller(directory: Path) -> socket.socket:
 def shorten_socket_path(directory: Path) -> Iterator[str]:
     """Yield a short path to the socket in the directory.
 
-    The kernel limits the length of a socket's path, and the path of the directory may be longer.
+    The kernel limits the length of a socket's path, and the directory's path may be longer.
     """
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -237,9 +238,9 @@ def shorten_socket_path(directory: Path) -> Iterator[str]:
 
 
 def main(how: str) -> int:
-    """Make the call or calls of this worker, as the environment says; return the exit code.
+    """Make the call or calls of this worker, according to the environment; return the exit code.
 
-    how: `STAY` to make calls until the caller sends no more; otherwise, one call.
+    how: `STAY` to make calls until the caller sends no more; any other value for a single call.
     """
     rank = os.environ["JOB_COMPLETION_INDEX"]
     return (serve_calls if how == STAY else make_call)(Path(os.environ[DIRECTORY]), rank, time.time)

@@ -1,1 +1,1 @@
-"""Simulate a cluster in virtual time: the engine's own decisions, for the work and machines of a scenario."""
+"""Simulate a cluster in virtual time, with the engine's own decisions, for the jobs and nodes of a scenario."""

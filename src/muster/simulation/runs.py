@@ -24,15 +24,15 @@ from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
 
-# More seeds of a variant are a mistake: each of them is simulated.
+# The maximum number of seeds per variant; more are probably a mistake, since each of them is simulated.
 MOST_SEEDS = 1000
-# How often an interrupt is looked for while others simulate.
+# The seconds between two checks for an interrupt while other processes simulate.
 _LOOK_SECONDS = 0.2
 _DIED = (
     "a process that simulates has died: there was too little memory, or a program simulates in several processes "
     'outside of `if __name__ == "__main__":`'
 )
-# A file system allows names of 255 bytes; several sweeps make a longer one.
+# The maximum number of bytes in a file name; the name of several sweeps may be longer.
 _LONGEST_NAME = 200
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 
@@ -52,7 +52,10 @@ class Case(Struct, frozen=True):
 
 
 class Comparing(Struct, frozen=True):
-    """The outcome of several simulations. stopped: whether the user stopped them before all were done."""
+    """The outcome of several simulations.
+
+    stopped: whether the user stopped them before all were done.
+    """
 
     runs: Sequence[SimulationRun]
     comparison: Comparison
@@ -65,9 +68,9 @@ class Comparing(Struct, frozen=True):
 
 
 def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
-    """Return all variants of scenarios, the scenario itself first, each with all values of the sweeps.
+    """Return all variants of scenarios, each scenario itself first, each with all values of the sweeps.
 
-    seed: the first one of all, instead of that of the first scenario.
+    seed: the first seed of all cases; None for the seed of the first scenario.
 
     Raises:
         ScenarioError: a scenario cannot be read, or two variants have the same name.
@@ -101,7 +104,10 @@ def _sweep(case: Case, grid: Sequence[tuple[str, Overlay]], *, alone: bool) -> I
 
 
 class _Task(Struct, frozen=True):
-    """A simulation to be done. folder: where its report is written, if anywhere."""
+    """A simulation to run.
+
+    folder: the folder for its report; None to write no report.
+    """
 
     case: Case
     seed: int
@@ -110,7 +116,7 @@ class _Task(Struct, frozen=True):
     folder: Path | None
 
 
-# Called with how many simulations are done, and the number of all; an interrupt that it raises ends the rest.
+# Called with the number of finished simulations and the number of all. An interrupt that it raises skips the rest.
 Done = Callable[[int, int], None]
 
 
@@ -125,12 +131,14 @@ def simulate_all(
     done: Done = lambda _done, _total: None,
     shelf: LogShelf | None = None,
 ) -> Comparing:
-    """Simulate each case with this many seeds, and compare the cases with the first one.
+    """Simulate each case with this number of seeds, and compare the cases with the first one.
 
-    All cases are checked before the first is simulated. An interrupt leaves out what has not been simulated.
-    processes: how many simulate at a time, each of which reads a log once. folder: where the report of each simulation
-    is written. first: that of the first case with its first seed, if it has been simulated. shelf: the logs that the
-    caller has read.
+    processes: the number of concurrent simulations, each of which reads a log once.
+    folder: the folder for the reports; None to write none.
+    first: the report of the first case with its first seed, if it has been simulated already.
+    done: called with the numbers of finished and of all simulations.
+    shelf: the logs that the caller has read.
+    All cases are validated before the first is simulated. An interrupt skips the remaining simulations.
 
     Raises:
         ScenarioError: a case cannot be simulated, or one of the processes dies.
@@ -150,7 +158,7 @@ def simulate_all(
     total = len(place)
     at_once = min(processes, len(tasks))
     if at_once > 1:
-        shelf.clear()  # each process of the pool reads for itself
+        shelf.clear()  # each process of the pool reads logs itself
     stopped = False
     try:
         done(len(runs), total)
@@ -164,7 +172,10 @@ def simulate_all(
 
 
 def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Sequence[str], shelf: LogShelf) -> None:
-    """Raise `ScenarioError` if a case cannot be simulated, or if all lack a queue or work that an assertion names."""
+    """Raise `ScenarioError` if a case cannot be simulated, or if all cases lack a name in an assertion.
+
+    The names are those of queues and sources of work.
+    """
     lacking: dict[str, list[ScenarioError | None]] = {}  # by the text of the assertion
     for case in cases:
         *_, asserted = prepare(
@@ -178,7 +189,7 @@ def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Seq
 
 
 def name_folder(variant: str, seed: int) -> str:
-    """Return the name of the folder with the report of one simulation, safe for any file system."""
+    """Return the name of the folder with the report of one simulation, valid on any file system."""
     name = _UNSAFE.sub("-", f"{variant}-seed-{seed}")
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}-{crc32(name.encode()):08x}"
 
@@ -186,10 +197,11 @@ def name_folder(variant: str, seed: int) -> str:
 def _play_all(
     tasks: Sequence[_Task], processes: int, look: Callable[[], None], shelf: LogShelf
 ) -> Iterator[SimulationRun]:
-    """Run the simulations and yield their outcomes as they end. look: called from time to time.
+    """Run the simulations, and yield their outcomes as they finish.
 
-    processes: with more than one, each runs in a process of its own, in any order. shelf: the logs that this process
-    has read.
+    processes: the number of processes; with more than one, the order is undefined.
+    look: called periodically.
+    shelf: the logs that this process has read.
     """
     if processes <= 1:
         for task in tasks:
@@ -206,9 +218,9 @@ def _play_all(
 
 @contextmanager
 def _open_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Open a pool of processes, and end them at once when it is left. Raises `ScenarioError` if one dies.
+    """Open a pool of processes, which are terminated when the context ends. Raises `ScenarioError` if one dies.
 
-    `multiprocessing.Pool` would replace those that die, and wait for ever.
+    `multiprocessing.Pool` would replace processes that die, and wait forever.
     """
     others = set(active_children())
     # An interrupt is for the process that the user sees.

@@ -40,14 +40,20 @@ def simulate(
     engine: EngineName = "fast",
     shelf: LogShelf | None = None,
 ) -> Report:
-    """Simulate the scenario of a file or folder, or of a text, and return the report.
+    """Simulate the scenario of a file or folder, or of a text; return the report.
 
-    assertions: judged together with those of the scenario. seed: instead of the scenario's. configuration: the settings
-    of a scenario without a Configuration. decisions: how many of the newest decisions the report has. overlays: what is
-    different in the variant. variant, variants: its name, if it is not the scenario itself, and those that assertions
-    may name. engine: `full` simulates a whole cluster with its server. shelf: the logs that several simulations share.
-    An interrupt by the user ends the simulation early; the report then covers the time so far. Raises `ScenarioError`
-    if the scenario cannot be simulated.
+    assertions: further assertions to evaluate, in addition to those of the scenario.
+    seed: the seed to use; None for the scenario's seed.
+    configuration: the settings for a scenario without a Configuration.
+    progress: called with the record so far, after the events of each simulated time; None for no calls.
+    decisions: the number of newest decisions in the report.
+    overlays: the differences of the variant.
+    variant: the name of the variant; "" for the scenario itself.
+    variants: the names of variants that assertions may refer to.
+    engine: `full` simulates a complete cluster with its server.
+    shelf: the cache of logs that several simulations share; None for no sharing.
+    A KeyboardInterrupt ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if the
+    scenario cannot be simulated.
     """
     log = DecisionLog(decisions) if decisions else None
     reading, site, played, asserted = prepare(
@@ -79,7 +85,7 @@ def simulate(
 
 
 def _list_remarks(reading: Reading) -> Iterator[str]:
-    """Yield remarks about what a state lacks, and about the jobs of logs that never ran."""
+    """Yield remarks about what is missing in a state, and about the jobs of logs that never ran."""
     if reading.state is not None:
         yield from (f"the state lacks {kind}: {why}" for kind, why in reading.state.missing.items())
     for name, jobs in reading.logs.items():
@@ -103,10 +109,10 @@ def prepare(
     engine: EngineName = "fast",
     shelf: LogShelf | None = None,
 ) -> tuple[Reading, Site, World | FullEngine, Asserted]:
-    """Read and check a scenario; return it, its cluster, the engine that can simulate it, and the assertions about it.
+    """Read and validate a scenario; return it, its cluster, the engine for it, and the assertions about it.
 
-    For the arguments, see `simulate`. log: gets each decision. Raises `ScenarioError` if the scenario cannot be
-    simulated.
+    log: the log to which each decision is added; None for no log.
+    The other arguments are those of `simulate`. Raises `ScenarioError` if the scenario cannot be simulated.
     """
     reading = read_scenario(name, overlays, shelf)
     if seed is not None:

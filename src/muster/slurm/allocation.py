@@ -1,4 +1,4 @@
-"""Make the environment variables and the file names of a batch script, in Slurm's own names and forms. Pure."""
+"""Make a batch script's environment variables and file names, with Slurm's names and formats. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,20 +8,20 @@ from msgspec import Struct
 
 from muster.slurm.batch import ScriptSettings, spread_tasks
 
-# The signal that tasks get before the time limit, for srun.
+# The variable with the signal that tasks get before the time limit, for srun.
 STEP_SIGNAL = "MUSTER_STEP_SIGNAL"
 
-# Slurm's number for a script that is no task of an array.
+# Slurm's number for a script that is not a task of an array.
 _NO_TASK = "4294967294"
 _PLACE = re.compile(r"%(\d{0,2})([A-Za-z%])", re.ASCII)
 _MOST_WIDTH = 10
 
-# Launchers of MPI that find Slurm's variables would ask Slurm's daemons to start their processes.
+# MPI launchers that find Slurm's variables would ask Slurm's daemons to start their processes.
 _NO_SLURM = {f"{family}_MCA_{part}": "^slurm" for family in ("OMPI", "PRTE") for part in ("plm", "ras")}
 
 
 class Trials(Struct, frozen=True):
-    """The range of an array's indexes, for the variables SLURM_ARRAY_TASK_COUNT, _MIN, _MAX and _STEP of its tasks."""
+    """The index range of an array, for the variables SLURM_ARRAY_TASK_COUNT, _MIN, _MAX and _STEP of its tasks."""
 
     count: int
     least: int
@@ -30,13 +30,13 @@ class Trials(Struct, frozen=True):
 
 
 class Allocation(Struct, frozen=True, omit_defaults=True):
-    """The nodes and limits of a batch script's job, which the job's manifest holds as JSON.
+    """The nodes and limits of a batch script's job, which the job's manifest contains as JSON.
 
-    id: SLURM_JOB_ID, for programs that expect a number; Muster itself names the job by its name.
-    hosts: the host name of a node, with {} in the place of the node's number; "" for a job on the script's host alone.
+    id: the value of SLURM_JOB_ID, for programs that expect a number. Muster itself identifies the job by its name.
+    hosts: the host name of a node, with {} in place of the node's number; "" for a job on the script's host only.
     cpus, memory, gpus: the amounts of each node; memory in MiB, 0 for no limit.
-    time_limit: in seconds; 0 for none.
-    directory: the directory in which the user submitted the script; "" if the nodes cannot see that directory.
+    time_limit: the time limit in seconds; 0 for none.
+    directory: the directory in which the user submitted the script; "" if the nodes do not share it.
     """
 
     id: int
@@ -56,8 +56,9 @@ def make_variables(
 ) -> dict[str, str]:
     """Return the SLURM_ variables for the batch script, by name.
 
-    environment: the environment of the worker that runs the script. host: the worker's host name.
-    now: the start of the job, in seconds since 1970.
+    environment: the environment of the worker that runs the script.
+    host: the host name of that worker.
+    now: the start of the job, in seconds since the epoch.
     """
     batch, nodes = allocation.batch, _list_nodes(allocation, host)
     tasks = spread_tasks(batch.tasks, batch.nodes)
@@ -106,13 +107,13 @@ def make_variables(
 
 
 def count_repeats(numbers: Iterable[int]) -> str:
-    """Return one number for each node in Slurm's short form: `4(x2),3` for 4, 4 and 3."""
+    """Return a list with one number per node in Slurm's short form: `4(x2),3` for 4, 4 and 3."""
     runs = [(number, len(list(run))) for number, run in groupby(numbers)]
     return ",".join(f"{number}(x{length})" if length > 1 else str(number) for number, length in runs)
 
 
 def read_repeats(text: str) -> list[int]:
-    """Parse Slurm's short form of one number for each node: return [4, 4, 3] for `4(x2),3`."""
+    """Parse Slurm's short form of a list with one number per node: return [4, 4, 3] for `4(x2),3`."""
     numbers: list[int] = []
     for part in text.split(","):
         number, _, times = part.partition("(x")
@@ -121,10 +122,10 @@ def read_repeats(text: str) -> list[int]:
 
 
 def file_name(pattern: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a file name's pattern by their values.
+    """Replace the placeholders in the pattern of a file name with their values.
 
-    `%j` is the job's number, `%4t` the task's number with four digits. A pattern with a backslash is not replaced;
-    only the backslash is removed.
+    `%j` is the job's number, and `%4t` is the task's number with four digits. In a pattern with a backslash nothing is
+    replaced; only the backslash is removed.
     """
     if "\\" in pattern:
         return pattern.replace("\\", "")
@@ -138,7 +139,7 @@ def file_name(pattern: str, values: Mapping[str, str]) -> str:
 
 
 def pattern_values(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the value of each letter in a pattern (`j` in `%j`), from the variables of the script or of a task."""
+    """Return the values for the letters in a pattern (`j` in `%j`), from the variables of the script or a task."""
     job, task = environment["SLURM_JOB_ID"], environment.get("SLURM_ARRAY_TASK_ID", _NO_TASK)
     step = environment.get("SLURM_STEP_ID", "batch")
     return {
@@ -163,7 +164,7 @@ def _list_nodes(allocation: Allocation, host: str) -> Sequence[str]:
 
 
 def _find_ids(allocation: Allocation, environment: Mapping[str, str]) -> tuple[int, int]:
-    """Return the number of the job and the number of its array; each task of an array is a job with its own number."""
+    """Return the number of the job, and the number of its array. Each task of an array is a job with its own number."""
     if allocation.trials is None:
         return allocation.id, allocation.id
     return allocation.id + 1 + int(environment.get("MUSTER_INDEX") or "0"), allocation.id

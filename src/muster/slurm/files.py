@@ -1,4 +1,4 @@
-"""Replace the standard streams of this process by files."""
+"""Redirect the standard streams of this process to files."""
 
 import os
 
@@ -6,10 +6,12 @@ _MODE = 0o666
 
 
 def redirect_streams(*, output: str = "", error: str = "", source: str = "", append: bool = False) -> None:
-    """Open the named files as stdout, stderr and stdin; a stream without a name stays as it is.
+    """Open the named files as stdout, stderr and stdin. A stream with the name "" is not changed.
 
-    output: also gets stderr, unless `error` names another file.
-    append: whether to append to existing files; otherwise they are truncated. Raises `OSError`.
+    output: the file for stdout and, unless `error` names another file, for stderr.
+    source: the file for stdin.
+    append: whether to append to existing files, rather than truncating them.
+    Raises `OSError`.
     """
     writing = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
     if source:

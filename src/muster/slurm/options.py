@@ -1,11 +1,11 @@
-"""The options of sbatch and srun: what Muster does with each, and how a user writes it. Pure.
+"""The options of sbatch and srun: how a user writes each option, and what Muster does with it. Pure.
 
-An option has one of four fates:
+An option is treated in one of four ways:
 
-- followed: Muster does what the option says.
-- needless: Muster does so without the option.
+- followed: Muster does what the option requests.
+- needless: Muster already does so without the option.
 - ignored: Muster tells the user that the option has no effect.
-- refused: Muster submits nothing, because the job would mean something else without the option.
+- refused: Muster submits nothing, because without the option the job would have another meaning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from muster.insight.nearest import find_nearest
 
 
 class Fate(Enum):
-    """The ways in which Muster treats an option."""
+    """The way in which Muster treats an option."""
 
     FOLLOWED = "followed"
     NEEDLESS = "needless"
@@ -34,7 +34,11 @@ class Value(Enum):
 
 
 class Option(Struct, frozen=True):
-    """An option of sbatch or srun. letter: its short form. why: why Muster does not follow it, for the user."""
+    """An option of sbatch or srun.
+
+    letter: the short form of the option; "" if it has none.
+    why: the reason why Muster does not follow the option, for the user.
+    """
 
     name: str
     letter: str = ""
@@ -59,7 +63,7 @@ def _list_refused(why: str, *names: str, value: Value = Value.NEEDED) -> list[Op
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Split an entry `name/l` of the tables in this module into the option's name and its letter; "" for no letter."""
+    """Split an entry `name/l` of this module's tables into the option's name and letter; "" for no letter."""
     long, _, letter = name.partition("/")
     return long, letter
 
@@ -120,7 +124,7 @@ _TASKS = (
     "chdir/D", "cpus-per-task/c", "error/e", "export", "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i",
     "mpi", "nodelist/w", "nodes/N", "ntasks-per-node", "ntasks/n", "open-mode", "output/o",
 )  # fmt: skip
-# Options of a step that its job has decided already.
+# Options of a step that are determined by its job already.
 _OF_THE_JOB = (
     "account/A", "accel-bind", "cpu-bind", "cpus-per-gpu", "distribution/m", "gpu-bind", "hint", "jobid",
     "job-name/J", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "partition/p", "threads-per-core", "wait/W",
@@ -144,19 +148,19 @@ SRUN = (
     *_list_refused("name the nodes of the step with --nodelist", "exclude/x"),
 )  # fmt: skip
 
-# Other names that Slurm takes for the same.
+# Other names that Slurm accepts for the same options.
 _ALIASES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
 
-# Components of a job that differ from each other; both words have been Slurm's.
+# Separators of the components of a heterogeneous job; Slurm has used both words.
 _MIXED = ("hetjob", "packjob")
 
 
 class OptionError(ValueError):
-    """An option of sbatch or srun is unknown, malformed or refused; the message names the option and the reason."""
+    """An unknown, malformed or refused option of sbatch or srun. The message contains the option and the reason."""
 
 
 class _Table:
-    """The parser of one program's options."""
+    """A parser for the options of one program."""
 
     def __init__(self, program: str, options: Iterable[Option]) -> None:
         self._program = program
@@ -184,7 +188,7 @@ class _Table:
         return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
 
     def _read_short(self, word: str, left: list[str]) -> Iterator[Setting]:
-        """Yield the options of a word of short options: `-n4`, `-n` (the next word is its value), or `-QW` (two)."""
+        """Yield the options in a word: `-n4`, `-n` (the next word is its value), or `-QW` (two options)."""
         letter, rest = word[1], word[2:]
         option = self._by_letter.get(letter)
         if option is None:
@@ -204,7 +208,7 @@ _SBATCH, _SRUN = _Table("sbatch", SBATCH), _Table("srun", SRUN)
 
 
 def read_line(words: Sequence[str]) -> list[Setting]:
-    """Parse one `#SBATCH` line, given as its words, by sbatch's rules; return its options. Raises `OptionError`."""
+    """Parse the words of one `#SBATCH` line by sbatch's rules; return its options. Raises `OptionError`."""
     if words and words[0] in _MIXED:
         raise OptionError(f"{words[0]}: a job has nodes of one kind; write its parts with: muster run --role")
     left = list(words)

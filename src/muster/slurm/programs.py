@@ -12,15 +12,15 @@ PROGRAMS = Path(__file__).parent / "bin"
 
 
 def add_programs(path: str) -> str:
-    """Return a PATH whose first directory has Muster's `srun` and `scontrol`."""
+    """Return `path` preceded by the directory with Muster's `srun` and `scontrol`."""
     return f"{PROGRAMS}{os.pathsep}{path}"
 
 
 def find_programs_first(command: Sequence[str]) -> list[str]:
-    """Return a shell's command (`bash -lc SCRIPT`) whose script first puts Muster's programs on the PATH.
+    """Return a shell command (`bash -lc SCRIPT`) with a script that first puts Muster's programs on the PATH.
 
-    The assignment replaces the script's `#!` line, so that all lines keep their numbers. Without it, a login shell's
-    startup files would set another PATH. Any other command is returned unchanged.
+    The assignment replaces the script's `#!` line, so that all lines keep their numbers. If it were not in the script,
+    a login shell's startup files would overwrite the PATH. Any other command is returned unchanged.
     """
     words = list(command)
     at = words.index("-c") + 1 if "-c" in words else 0

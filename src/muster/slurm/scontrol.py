@@ -1,4 +1,4 @@
-"""Answer `scontrol show hostnames` in a script with #SBATCH lines, which is how scripts find their first node."""
+"""Implement `scontrol show hostnames` for scripts with #SBATCH lines, which use it to find their first node."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ _USAGE = 2
 
 
 def list_hosts(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the host names for the arguments `show hostnames [LIST]`: those of LIST, by default the job's nodes.
+    """Return the host names for the arguments `show hostnames [LIST]`: those in LIST, or the job's nodes without LIST.
 
     Raises `ValueError` for any other command, and for a list with brackets.
     """
@@ -21,7 +21,7 @@ def list_hosts(words: Sequence[str], environment: Mapping[str, str]) -> list[str
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the `scontrol` command with these arguments: print one host name a line; return the exit code."""
+    """Run the `scontrol` command with these arguments: print one host name per line; return the exit code."""
     try:
         hosts = list_hosts(words, os.environ)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Run a step: the program that a script with #SBATCH lines calls as `srun`.
+"""Run a step: the program that scripts with #SBATCH lines call as `srun`.
 
-This program starts the tasks of the script's own node as its child processes. The agent of `muster.mpi` on another node
-starts the tasks there. This program passes each signal that it gets on to all tasks.
+This program starts the tasks of the script's own node as its child processes. On another node, the agent of
+`muster.mpi` starts the tasks. This program forwards each signal that it receives to all tasks.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from muster.slurm.values import parse_signal
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM)
-# How long the output of a task that has ended may stay open: a daemon may hold it for ever.
+# The seconds for which the output of an ended task may stay open, because a daemon may keep it open forever.
 _DRAIN_SECONDS = 1.0
 _LOST = 255
 _USAGE, _NOT_FOUND = 2, 127
@@ -42,15 +42,18 @@ class _Job(Struct, frozen=True):
 
 
 class _Sink:
-    """The output for one stream of one task. label: the text before each of its lines."""
+    """The destination of one output stream of one task.
+
+    label: the prefix of each line; b"" for no prefix.
+    """
 
     def __init__(self, stream: int, label: bytes) -> None:
         self._stream, self._label, self._rest = stream, label, b""
 
     def write(self, data: bytes) -> None:
-        """Write data to the stream; end this process if the stream's reader has gone.
+        """Write data to the stream. If the stream's reader has closed it, end this process.
 
-        With a label, hold an incomplete last line back until the line is complete.
+        With a label, an incomplete last line is held back until it is complete.
         """
         if self._label:
             *lines, self._rest = (self._rest + data).split(b"\n")
@@ -58,7 +61,7 @@ class _Sink:
         try:
             while data:
                 data = data[os.write(self._stream, data) :]
-        except BrokenPipeError:  # end as any program does whose reader has gone
+        except BrokenPipeError:  # end as any program does when its reader has closed the pipe
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGPIPE)
 
@@ -69,10 +72,11 @@ class _Sink:
 
 
 class _TaskEnd(asyncio.SubprocessProtocol):
-    """A protocol that passes on the output of a task's process and signals its end.
+    """A protocol that forwards the output of a task's process and signals its end.
 
-    exited: done once the process has ended. drained: done once the process's pipes are closed, too. An asyncio stream
-    reports only the latter, which a daemon that holds a pipe open delays.
+    exited: done when the process has exited.
+    drained: done when the process's pipes are closed, too. An asyncio stream reports only that, which a daemon that
+    keeps a pipe open delays.
     """
 
     def __init__(self, sinks: Mapping[int, _Sink]) -> None:
@@ -85,26 +89,26 @@ class _TaskEnd(asyncio.SubprocessProtocol):
         self._sinks[fd].write(data)
 
     def process_exited(self) -> None:
-        """Set `exited`: the process has ended."""
+        """Set `exited`, because the process has exited."""
         self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        """Set `drained`: the pipes are closed."""
+        """Set `drained`, because the pipes are closed."""
         self.drained.set_result(None)
 
 
 class StepRun:
-    """One run of a step: it starts all tasks, and `run` returns once they have ended."""
+    """One run of a step. `run` starts all tasks, and returns when they have ended."""
 
     def __init__(self, step: SrunStep) -> None:
         self._step = step
         self._leaders: dict[int, int] = {}
         self._connections: dict[int, asyncio.StreamWriter] = {}
         self._files: dict[str, int] = {}
-        self._ending = 0  # the signal that ended the tasks, for those that begin later
+        self._ending = 0  # the signal that ended the tasks, for tasks that start later
 
     async def run(self, alarm: tuple[float, int] | None) -> int:
-        """Run all tasks to their end; return the greatest exit code.
+        """Run all tasks to their end; return the highest exit code.
 
         alarm: the seconds after which all tasks get a signal, and the signal's number; None for no signal.
         """
@@ -148,7 +152,7 @@ class StepRun:
         return {STDOUT: _Sink(self._open(output, 1), label), STDERR: _Sink(self._open(error, 2), label)}
 
     def _open(self, name: str, stream: int) -> int:
-        """Return the descriptor of the file with this name, opened once for all tasks; `stream` if the name is ""."""
+        """Return the descriptor of the named file, which is opened once for all tasks; `stream` if the name is ""."""
         if not name:
             return stream
         if name not in self._files:
@@ -171,7 +175,7 @@ class StepRun:
             _signal_group(process.get_pid(), self._ending)
         await task_end.exited
         del self._leaders[task.rank]
-        _signal_group(process.get_pid(), signal.SIGKILL)  # what the task left behind
+        _signal_group(process.get_pid(), signal.SIGKILL)  # processes that the task left behind
         await asyncio.wait({task_end.drained}, timeout=_DRAIN_SECONDS)
         process.close()
         code = process.get_returncode() or 0
@@ -203,12 +207,12 @@ def _signal_group(leader: int, number: int) -> None:
 
 
 def _find_directory() -> Path:
-    """Return the directory with the agents' addresses and the job's identity; a job of one node has neither."""
+    """Return the directory with the agents' addresses and the job's identity; a job with one node has neither."""
     return Path(os.environ.get("MUSTER_REMOTE_SHELL", os.devnull)).parent
 
 
 def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] | None:
-    """Return the seconds until the tasks get the signal before the job's time limit, and its number; None for none."""
+    """Return the seconds until the tasks get the signal before the time limit, and its number; None for no signal."""
     told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
     if not told or not end:
         return None
@@ -225,7 +229,7 @@ def main(words: Sequence[str]) -> int:
     except OptionError as error:
         print(f"srun: {error}", file=sys.stderr)
         return _USAGE
-    except OSError as error:  # such as a working directory that is gone
+    except OSError as error:  # such as a working directory that was deleted
         print(f"srun: {error}", file=sys.stderr)
         return _LOST
 

@@ -1,4 +1,4 @@
-"""Plan a step: which tasks `srun` starts on which nodes of the job, and the environment and files of each. Pure."""
+"""Plan a step: the tasks that `srun` starts on the nodes of the job, with their environments and files. Pure."""
 
 import os
 import shlex
@@ -12,16 +12,16 @@ from muster.slurm.batch import spread_tasks
 from muster.slurm.options import Fate, OptionError, Setting, read_srun
 
 _FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
-# The options that say how many GPUs a step has.
+# The options that set the number of GPUs of a step.
 _GPU_COUNTS = {"gpus": values.parse_gpus, "gpus-per-node": values.parse_gpus, "gres": values.generic_resources}
 _CHOOSE = "set CUDA_VISIBLE_DEVICES for each step"
-# The variables that every step has, also with --export=NONE.
+# The variables that every step gets, even with --export=NONE.
 _LEAST = ("HOME", "PATH", "USER")
 
-# Variables that bash sets itself, and lets nobody assign to.
+# Variables that bash sets itself and that cannot be assigned.
 _FIXED = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
 
-# Each task takes as many of its node's GPUs as it has for itself.
+# Gives each task its own share of its node's GPUs.
 _CHOOSE_GPUS = (
     'CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f{first}-{last}); export CUDA_VISIBLE_DEVICES; '
 )
@@ -30,8 +30,8 @@ _CHOOSE_GPUS = (
 class Task(Struct, frozen=True):
     """A task of a step.
 
-    node: the number of the job's node that it runs on; 0 is the script's node.
-    variables: the SLURM_ variables of this task, in addition to those of all tasks.
+    node: the number of the job's node that runs the task; 0 is the script's node.
+    variables: the SLURM_ variables of this task, in addition to the variables of all tasks.
     """
 
     rank: int
@@ -41,11 +41,11 @@ class Task(Struct, frozen=True):
 
 
 class StepDemand(Struct, frozen=True):
-    """A step's demand for a part of its job.
+    """The part of its job that a step needs.
 
-    nodes: the nodes that the step may run on.
+    nodes: the numbers of the nodes on which the step may run.
     counts: the number of tasks on each node of the step; the step needs as many nodes as there are counts.
-    cpus: the CPUs of each task; 0 if the options do not say.
+    cpus: the CPUs of each task; 0 if the options do not set them.
     waits: whether the step waits until no other such step uses its CPUs.
     """
 
@@ -64,10 +64,10 @@ class SrunStep(Struct, frozen=True):
     """The tasks that one call of srun starts.
 
     environment: the variables of all tasks.
-    before: the environment of the script's worker before the script changed it.
-    output, error, source: patterns of the names of the tasks' stdout, stderr and stdin files; "" for no file.
-    label: whether each line of output begins with the rank of its task.
-    ends_at_failure: whether a task that fails ends the other tasks.
+    before: the environment of the script's worker from before the script changed it.
+    output, error, source: patterns for the names of the tasks' stdout, stderr and stdin files; "" for no file.
+    label: whether each line of output starts with the rank of its task.
+    ends_at_failure: whether the failure of a task ends the other tasks.
     """
 
     tasks: Sequence[Task]
@@ -85,7 +85,7 @@ class SrunStep(Struct, frozen=True):
 
 
 def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDemand:
-    """Return the demand of srun's arguments. Raises `OptionError`, also if the job cannot satisfy the demand."""
+    """Return what the step of srun's arguments needs. Raises `OptionError`, also if the job does not have it."""
     if "SLURM_JOB_NODELIST" not in environment:
         raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
     asked = _take(read_srun(words)[0])
@@ -101,9 +101,9 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> StepDem
 
 
 def _check_gpus(options: Mapping[str, str], environment: Mapping[str, str], demand: StepDemand) -> None:
-    """Raise `OptionError` if the step would see another number of GPUs than its options request.
+    """Raise `OptionError` if the step would see a different number of GPUs than its options request.
 
-    Without `--gpus-per-task` a step sees all GPUs of its nodes, also those that other steps use.
+    Without `--gpus-per-task` a step sees all GPUs of its nodes, including GPUs that other steps use.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES", "")
     room = len(visible.split(",")) if visible else int(environment.get("SLURM_GPUS_ON_NODE", "0"))
@@ -130,9 +130,9 @@ def _count_gpus_per_task(options: Mapping[str, str], environment: Mapping[str, s
 
 
 def find_launcher(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the `mpirun` command that replaces `srun --mpi=KIND`; [] if srun starts the tasks itself.
+    """Return the `mpirun` command that replaces `srun --mpi=KIND`; [] if srun itself starts the tasks.
 
-    MPI programs must talk to their launcher, and srun does not speak that protocol. Raises `OptionError`.
+    MPI programs communicate with their launcher in a protocol that srun does not support. Raises `OptionError`.
     """
     settings, command = read_srun(words)
     kind = _take(settings).get("mpi", "none")
@@ -154,11 +154,13 @@ def plan_step(
 ) -> SrunStep:
     """Return the step that srun's arguments describe.
 
+    words: the arguments of srun.
     environment: the environment of srun.
-    before: the environment of the worker before its script began.
+    before: the environment of the worker before its script started.
     directory: the working directory of srun.
-    number: SLURM_STEP_ID.
-    nodes: the nodes of the step, one for each of `StepDemand.counts`. Raises `OptionError`.
+    number: the value of SLURM_STEP_ID.
+    nodes: the nodes of the step, one for each of `StepDemand.counts`.
+    Raises `OptionError`.
     """
     demand = find_demand(words, environment)
     settings, command = read_srun(words)
@@ -184,9 +186,9 @@ def plan_step(
 
 
 def task_text(step: SrunStep, task: Task, *, here: bool) -> str:
-    """Return the shell script that runs a task: it sets the directory, the variables and stdin, and runs the command.
+    """Return the shell script for a task: it sets the directory, the variables and stdin, and runs the command.
 
-    here: whether the shell inherits srun's environment and gets the command as its arguments. The script then repeats
+    here: whether the shell inherits srun's environment and gets the command as its arguments. The script then contains
     neither, because it is a single argument, whose length Linux limits.
     """
     environment = {} if here else step.environment
@@ -206,7 +208,7 @@ def task_text(step: SrunStep, task: Task, *, here: bool) -> str:
 
 
 def task_files(step: SrunStep, task: Task) -> tuple[str, str]:
-    """Return the names of the files for a task's stdout and stderr; "" for srun's own stream."""
+    """Return the names of the files for a task's stdout and stderr; "" for srun's own streams."""
     letters = _list_letters(step, task)
     return _name_file(step.output, letters), _name_file(step.error or step.output, letters)
 
@@ -226,7 +228,7 @@ def _name_file(pattern: str, letters: Mapping[str, str]) -> str:
 
 
 def _is_for_shell(name: str) -> bool:
-    """Return whether a shell can export a variable of this name: it is an identifier, and not read-only in bash."""
+    """Return whether a shell can export a variable with this name: an identifier that is not read-only in bash."""
     return name.isascii() and name.isidentifier() and name not in _FIXED
 
 
@@ -241,7 +243,7 @@ def _take(settings: Sequence[Setting]) -> dict[str, str]:
 
 
 def _count(options: Mapping[str, str], name: str) -> int:
-    """Return an option's value as a number; 0 if the option is not given. Raises `OptionError`."""
+    """Return an option's value as a number; 0 if the option is not set. Raises `OptionError`."""
     try:
         return values.count(options[name]) if name in options else 0
     except OptionError as error:
@@ -249,7 +251,11 @@ def _count(options: Mapping[str, str], name: str) -> int:
 
 
 def _lay_out(demand: StepDemand, nodes: Sequence[int], environment: Mapping[str, str], number: int) -> Iterator[Task]:
-    """Yield the tasks in the order of their ranks, node by node. number: SLURM_STEP_ID."""
+    """Yield the tasks in the order of their ranks, node by node.
+
+    nodes: the nodes of the step.
+    number: the value of SLURM_STEP_ID.
+    """
     counts = demand.counts
     hosts = environment["SLURM_JOB_NODELIST"].split(",")
     shared = {
@@ -296,7 +302,7 @@ def _choose_nodes(options: Mapping[str, str], environment: Mapping[str, str]) ->
 
 
 def _count_tasks(options: Mapping[str, str], environment: Mapping[str, str], chosen: Sequence[int]) -> list[int]:
-    """Return the number of tasks for each node of the step; nodes without a task are left out."""
+    """Return the number of tasks on each node of the step, without nodes that have no task."""
     whole, each = _count(options, "ntasks"), _count(options, "ntasks-per-node")
     if whole:
         return spread_tasks(whole, min(whole, len(chosen)))

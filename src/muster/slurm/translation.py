@@ -23,13 +23,16 @@ _PASSED_ON = "Muster passes on PATH and a few more; name others, as --export=A,B
 _ANY_TYPE = "GPUs have no types here"
 _NO_LIMIT = "without --time the job has no limit for a signal to come before"
 _ALL_MEMORY = "no job asks for all memory of a node"
-# The options by which a script says how many CPUs a node has.
+# The options that set the number of CPUs of a node.
 _SIZES = ("ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu")
 _MODES = {"append": True, "truncate": False}
 
 
 class LineError(ValueError):
-    """A `#SBATCH` line has an invalid or refused option. number: the line's number in the script."""
+    """A `#SBATCH` line with an invalid or refused option.
+
+    number: the line's number in the script.
+    """
 
     def __init__(self, number: int, message: str) -> None:
         super().__init__(message)
@@ -39,8 +42,8 @@ class LineError(ValueError):
 class Translation(Struct, frozen=True):
     """The result of a translation.
 
-    words: arguments of `muster run`.
-    batch: the settings that `muster run` has no options for.
+    words: the arguments of `muster run`.
+    batch: the settings for which `muster run` has no option.
     ignored: the options without an effect, each with the reason, for the user.
     """
 
@@ -52,11 +55,11 @@ class Translation(Struct, frozen=True):
 def translate(
     lines: Iterable[tuple[int, Sequence[str]]], environment: Container[str], *, has_limit: bool = False
 ) -> Translation:
-    """Translate a script's `#SBATCH` lines; if an option is repeated, the last one counts. Raises `LineError`.
+    """Translate a script's `#SBATCH` lines. If an option is repeated, its last use counts. Raises `LineError`.
 
-    lines: each line's number and words.
+    lines: the number and the words of each line.
     environment: the names of the variables that are set where the user submits.
-    has_limit: whether the command line of `muster run` sets a time limit, which replaces the script's.
+    has_limit: whether the command line of `muster run` sets a time limit, which overrides the script's.
     """
     asked = _ScriptOptions()
     for number, words in lines:
@@ -75,14 +78,17 @@ def _of_line(number: int) -> Iterator[None]:
 
 
 class _ScriptOptions:
-    """The options of a script: the followed ones by name, and the ignored ones with reasons."""
+    """The options of a script: the followed options by name, and the ignored options with reasons."""
 
     def __init__(self) -> None:
         self._values: dict[str, tuple[int, str]] = {}
         self.ignored: dict[str, str] = {}
 
     def add(self, number: int, setting: Setting) -> None:
-        """Add an option of a line. number: the line's. Raises `OptionError` if Muster refuses the option."""
+        """Add an option from a line. Raises `OptionError` if Muster refuses the option.
+
+        number: the number of the line.
+        """
         option = setting.option
         if option.fate is Fate.REFUSED:
             raise OptionError(f"--{option.name}: {option.why}")
@@ -148,9 +154,9 @@ def _make_translation(options: _ScriptOptions, environment: Container[str], *, h
 
 
 def _lay_out(options: _ScriptOptions) -> tuple[int, int]:
-    """Return the numbers of nodes and tasks of the job. Raises `LineError`.
+    """Return the number of nodes and the number of tasks of the job. Raises `LineError`.
 
-    Without `--nodes`, the job has as few nodes as `--ntasks` needs with `--ntasks-per-node`; by default one.
+    Without `--nodes`, the job has the minimum number of nodes for `--ntasks` with `--ntasks-per-node`, by default one.
     """
     nodes, tasks = options.parsed("nodes", values.parse_nodes), options.parsed("ntasks", values.count)
     per_node = options.parsed("ntasks-per-node", values.count)
@@ -168,7 +174,7 @@ def _lay_out(options: _ScriptOptions) -> tuple[int, int]:
 
 
 def _count_gpus(options: _ScriptOptions, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
-    """Return the GPUs of each node, and the GPUs of each task (0 if tasks share those of the node).
+    """Return the GPUs of each node, and the GPUs of each task (0 if tasks share the GPUs of their node).
 
     Raises `LineError`.
     """
@@ -220,7 +226,7 @@ def _take_time(options: _ScriptOptions) -> list[str]:
 
 
 def _take_names(options: _ScriptOptions) -> list[str]:
-    """Return the arguments for the sbatch options whose values `muster run` takes unchanged. Raises `LineError`."""
+    """Return the arguments for sbatch options whose values `muster run` accepts unchanged. Raises `LineError`."""
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
     options.parsed("array", values.parse_array)
     return [word for name, option in same.items() if options.text(name) for word in (option, options.text(name))]
@@ -232,7 +238,7 @@ def _take_deferral(options: _ScriptOptions) -> list[str]:
 
 
 def _take_mail(options: _ScriptOptions) -> list[str]:
-    """Return the arguments for `--mail-type` and `--mail-user`; none unless the script sets both."""
+    """Return the arguments for `--mail-type` and `--mail-user`; empty unless the script sets both."""
     events, unsent = options.parsed("mail-type", values.mail_events) or ((), ())
     for name in unsent:
         options.ignored[f"--mail-type={name}"] = _NO_SUCH_MAIL
@@ -242,7 +248,7 @@ def _take_mail(options: _ScriptOptions) -> list[str]:
     if not address:
         options.ignored["--mail-type"] = "no --mail-user says where mail goes"
         return []
-    target = f"mailto:{address}"  # without the prefix, an address with an odd letter is a command
+    target = f"mailto:{address}"  # without the prefix, an address with unusual characters would count as a command
     try:
         check_target(target)
     except NotifyError:
@@ -262,9 +268,9 @@ def _take_environment(options: _ScriptOptions, environment: Container[str]) -> l
 
 
 def _find_notice(options: _ScriptOptions, *, has_limit: bool) -> values.Notice | None:
-    """Return the signal before the time limit; None for no signal, or, as in Slurm, without a time limit.
+    """Return the signal before the time limit; None for no signal or, as in Slurm, without a time limit.
 
-    Without a limit, the option is listed as ignored. Raises `OptionError` for a signal before the start.
+    Without a limit, the option is recorded as ignored. Raises `OptionError` for a signal before the start.
     """
     notice, limit = options.parsed("signal", values.parse_signal), options.parsed("time", values.parse_seconds)
     if notice is None or has_limit:

@@ -1,6 +1,6 @@
 """Parse the values of the options of sbatch and srun. Pure.
 
-All functions raise `OptionError` for an invalid value, with a message that begins with the value.
+All functions raise `OptionError` for an invalid value, with a message that starts with the value.
 """
 
 import re
@@ -12,13 +12,13 @@ from muster.api.ours.trials import Array
 from muster.slurm.options import OptionError
 
 _MOST_DIGITS = 9
-_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}  # in MiB, as Slurm counts
+_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}  # in MiB, Slurm's unit
 _ENDLESS = ("0", "-1", "UNLIMITED", "INFINITE")
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,7}))?(?::(\d{1,7}))?", re.ASCII)
 _SIGNAL = re.compile(r"(?:([BR]+):)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,9}))?", re.ASCII)
 _USUAL_NOTICE = 60
 _ENDS = {"afterok": "ok", "afternotok": "fail", "afterany": "any"}
-# The types of mail, each with the events of `muster run --notify-on`, and those that Muster does not send.
+# The mail types with their events of `muster run --notify-on`, and the mail types that Muster does not support.
 _MAIL = {
     "NONE": (),
     "BEGIN": ("start",),
@@ -38,10 +38,11 @@ _HOURS = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:
 
 
 class Notice(Struct, frozen=True):
-    """A signal before the time limit.
+    """A signal to send before the time limit.
 
-    name: without `SIG`. seconds: the time between the signal and the limit.
-    to_script: whether the script gets the signal; otherwise the tasks of its steps get it.
+    name: the name of the signal, without `SIG`.
+    seconds: the number of seconds between the signal and the limit.
+    to_script: whether the script gets the signal, rather than the tasks of its steps.
     """
 
     name: str
@@ -50,14 +51,14 @@ class Notice(Struct, frozen=True):
 
 
 def count(text: str) -> int:
-    """Parse a whole number of at least 1."""
+    """Parse an integer of at least 1."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text)):
         raise OptionError(f"{text!r} is no number of at least 1")
     return int(text)
 
 
 def parse_nodes(text: str) -> int:
-    """Parse a number of nodes, `4` or `2-4`; return the lower bound of a range, because the job may run with it."""
+    """Parse a number of nodes, `4` or `2-4`. For a range, return the lower bound, with which the job may run."""
     least, dash, most = text.partition("-")
     if dash and count(most) < count(least):
         raise OptionError(f"{text!r}: the second number is the smaller one")
@@ -85,7 +86,7 @@ def parse_mebibytes(text: str) -> int:
 
 
 def parse_seconds(text: str) -> int | None:
-    """Parse a time limit, `90` (minutes), `1:30:00` or `2-12` (days-hours); return seconds, None for no limit."""
+    """Parse a time limit, `90` (minutes), `1:30:00` or `2-12` (days-hours); return seconds, or None for no limit."""
     if text.upper() in _ENDLESS:
         return None
     match = _CLOCK.fullmatch(text)
@@ -118,7 +119,7 @@ def parse_dependencies(text: str) -> tuple[str, ...]:
 
 
 def parse_begin(text: str) -> str:
-    """Parse the earliest start, `now+2hours` or `16:00`; return a value for `muster run --begin`, "" for now."""
+    """Parse the earliest start, `now+2hours` or `16:00`; return a value for `muster run --begin`, or "" for now."""
     match = _FROM_NOW.fullmatch(text)
     if match is not None:
         return f"+{int(match[1]) * _SECONDS[match[2]]}s" if match[1] and int(match[1]) else ""
@@ -130,7 +131,7 @@ def parse_begin(text: str) -> str:
 
 
 def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Parse mail types, `BEGIN,FAIL`; return events of `muster run --notify-on`, and the types that match no event."""
+    """Parse mail types, `BEGIN,FAIL`; return events of `muster run --notify-on`, and mail types without an event."""
     names = [name.strip().upper() for name in text.split(",")]
     if unknown := next((name for name in names if name not in (*_MAIL, *_NO_MAIL)), None):
         raise OptionError(f"{unknown!r} is no type of mail: {', '.join(_MAIL)}")
@@ -139,13 +140,13 @@ def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse_gpus(text: str) -> tuple[int, str]:
-    """Parse a number of GPUs, `4`, `a100:4` or `a100:2,v100:2`; return the sum, and the types separated by commas."""
+    """Parse a number of GPUs, `4`, `a100:4` or `a100:2,v100:2`; return the sum, and the types joined by commas."""
     pairs = [part.rpartition(":") for part in text.split(",")]
     return sum(count(number) for _, _, number in pairs), ",".join(kind for kind, _, _ in pairs if kind)
 
 
 def generic_resources(text: str) -> tuple[int, str]:
-    """Parse generic resources, `gpu:4` or `gpu:a100:4`; return GPUs per node, and the types separated by commas."""
+    """Parse generic resources, `gpu:4` or `gpu:a100:4`; return GPUs per node, and the types joined by commas."""
     number, kinds = 0, []
     for part in text.split(",") if text.lower() not in ("", "none") else ():
         name, *more = part.removeprefix("gres:").removeprefix("gres/").split(":")

@@ -5,7 +5,7 @@
     jobs = executor.map_array(train, [0.1, 0.01])
     print([job.result() for job in jobs])
 
-Each task is a worker. A task sees only its own GPUs, so it takes itself for the only task on its node.
+Each task is a worker. A task sees only its own GPUs, so to the task it seems to be the only one on its node.
 """
 
 import os
@@ -37,14 +37,14 @@ __all__ = ["AutoExecutor", "FailedJobError", "Job", "JobEnvironment", "Uncomplet
 
 
 class UncompletedJobError(RuntimeError):
-    """A job has no result; the base of submitit's errors."""
+    """A job without a result; the base class of submitit's errors."""
 
 
 class FailedJobError(UncompletedJobError):
-    """A job failed; the message has the traceback from the worker."""
+    """A job that failed; the message contains the traceback from the worker."""
 
 
-# Slurm's names of shared parameters, which are accepted, too.
+# Slurm's names of shared parameters, which are also accepted.
 _OF_SLURM = {
     "partition": "queue",
     "qos": "priority",
@@ -68,13 +68,13 @@ _SHARED: Mapping[str, tuple[type, ...]] = {
 }
 _OTHERS = ("local", "debug")
 
-# submitit's own values: how often a call continues after its time limit, and when its signal comes before the limit.
+# submitit's default number of continuations after a time limit, and of seconds between its signal and the limit.
 _MAX_TIMEOUTS, _SIGNAL_DELAY_SECONDS = 3, 90
 
 # submitit's variable with the folder of the executor.
 FOLDER = "SUBMITIT_FOLDER"
 
-# submitit's names of states.
+# submitit's names of the job states.
 _STATES = {
     "Completed": "COMPLETED",
     "Failed": "FAILED",
@@ -87,9 +87,9 @@ _STATES = {
 
 
 class AutoExecutor:
-    """submitit's executor, which submits calls of functions as Muster's jobs.
+    """An executor with submitit's interface that submits function calls as Muster's jobs.
 
-    folder: for output files (`Job.paths`); Muster stores the results elsewhere.
+    folder: the folder for output files (`Job.paths`); results are stored elsewhere.
     """
 
     def __init__(self, folder: str | Path, cluster: str | None = None, **parameters: Any) -> None:
@@ -101,37 +101,36 @@ class AutoExecutor:
     def update_parameters(self, **parameters: Any) -> None:
         """Set parameters for the next submissions.
 
-        A name is one of submitit's shared parameters, `slurm_` and one of Slurm's, or `muster_` and an option of
-        `muster.run`. A parameter of Slurm without a counterpart is ignored with a warning.
-
-        Raises `NameError` for an unknown parameter.
+        A parameter is named by one of submitit's shared names, by `slurm_` and a Slurm name, or by `muster_` and an
+        option of `muster.run`. A Slurm parameter without a counterpart is ignored with a warning. Raises `NameError`
+        for an unknown parameter.
         """
         for name, value in parameters.items():
             if value is not None:
                 self._set_parameter(name, value)
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Job":
-        """Submit one call as a job; each task of the job makes the call."""
+        """Submit one call as a job. Each task of the job makes the call."""
         return self._submit_one(Work([name_function(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
         """Submit `fn(*args)` for each tuple of the zipped iterables, as trials of one sweep; return a job for each.
 
-        If a call has several tasks, it is a job of its own. The parameter `slurm_array_parallelism` limits the trials
-        that run at a time.
+        If the parameters request several tasks, each call is a separate job. The parameter `slurm_array_parallelism` is
+        the maximum number of concurrent trials.
         """
         calls = [_pack_call(fn, args, {}) for args in zip(*iterable, strict=False)]
         return self._submit_all([name_function(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
-        """Submit calls of several functions without arguments, as trials of one sweep; return a job for each."""
+        """Submit calls of several functions without arguments, as trials of one sweep; return a job for each call."""
         names = [name_function(fns[0])] if fns else []
         can_resume = any(map(_is_resumable, fns))
         return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)
 
     @contextmanager
     def batch(self, allow_implicit_submissions: bool = False) -> Iterator[None]:  # noqa: ARG002 - submitit's own
-        """Return a context for submissions, as in submitit; unlike there, each call in it is submitted at once."""
+        """Return a context for submissions, as in submitit. Unlike in submitit, each call is submitted immediately."""
         yield
 
     @property
@@ -140,7 +139,7 @@ class AutoExecutor:
         return int(self.parameters.get("options", {}).get("workers", tasks))
 
     def _submit_all(self, name: Sequence[str], calls: Sequence[bytes], *, can_resume: bool) -> "list[Job]":
-        if self._task_count > 1:  # each call is a gang, and so a job of its own
+        if self._task_count > 1:  # each call is a gang, and therefore a separate job
             return [self._submit_one(Work(name, call), can_resume=can_resume) for call in calls]
         if not calls:
             return []
@@ -159,12 +158,15 @@ class AutoExecutor:
         return MusterJob(submit_work(there, named, self._options(can_resume=can_resume)))
 
     def _options(self, *, can_resume: bool = False) -> Options:
-        """Convert the parameters to options of `muster.run`. can_resume: whether the function has `checkpoint`."""
+        """Convert the parameters to options of `muster.run`.
+
+        can_resume: whether the function has a method `checkpoint`.
+        """
         asked, tasks = self.parameters, int(self.parameters.get("tasks_per_node", 1))
         options: dict[str, Any] = dict(asked.get("options", {}))
         options |= {name: asked[name] for name in ("queue", "priority") if name in asked}
         if "exclusive" in asked:
-            options["exclusive"] = bool(asked["exclusive"])  # Slurm's may be "user", too
+            options["exclusive"] = bool(asked["exclusive"])  # Slurm's value may be "user", too
         if self._task_count > 1:
             options["workers"] = self._task_count
         if "timeout_min" in asked:
@@ -182,9 +184,10 @@ class AutoExecutor:
         return normalize_options({**self._resume_after_limit(options["time"]), **chosen}) if resumes else chosen
 
     def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
-        """Return the options `signal` and `retries`, so that a call saves its state and continues after its limit.
+        """Return the options `signal` and `retries` that let a call save its state and continue after its time limit.
 
-        time: the limit, in seconds or as `muster.run` takes it. Return {} if the parameter `max_num_timeout` is 0.
+        time: the limit, in seconds or in a form that `muster.run` accepts.
+        Returns {} if the parameter `max_num_timeout` is 0.
         """
         attempts = self.parameters.get("max_num_timeout", _MAX_TIMEOUTS)
         if attempts == 0:
@@ -215,7 +218,7 @@ class AutoExecutor:
 class Job:
     """A submitted job, or one trial of a sweep.
 
-    job_id: the job's name, or NAME_INDEX for a trial; any program can make this object again from the id.
+    job_id: the name of the job, or NAME_INDEX for a trial. Any program can create this object again from the id.
     """
 
     def __init__(
@@ -230,21 +233,21 @@ class Job:
         return f"Job<job_id={self.job_id}>"
 
     def result(self) -> Any:
-        """Wait for the end, and return the result of a job with one task. Raises `FailedJobError`."""
+        """Wait for the end; return the result of a job with one task. Raises `FailedJobError`."""
         assert self.num_tasks == 1, "there are several tasks: say results()"
         return self.results()[0]
 
     def results(self) -> list[Any]:
-        """Wait for the end, and return the results of all tasks by rank. Raises `FailedJobError`."""
+        """Wait for the end; return the results of all tasks, by rank. Raises `FailedJobError`."""
         try:
             value = collect_result(self._wait_for_end())
-        except Exception as error:  # the function may raise anything
+        except Exception as error:  # the function may raise any error
             told = "\n".join(getattr(error, "__notes__", [str(error)]))
             raise FailedJobError(f"Job {self.job_id} failed: {told}\n{type(error).__name__}: {error}") from error
         return value if self.num_tasks > 1 else [value]
 
     def exception(self) -> UncompletedJobError | None:
-        """Wait for the end; return the error of a failed job, or None if it succeeded."""
+        """Wait for the end; return the error of a failed job, or None if the job succeeded."""
         try:
             self.results()
         except UncompletedJobError as error:
@@ -262,7 +265,8 @@ class Job:
     def has_ended(self, known: dict[str, Collection[int]]) -> bool:
         """Return whether the job or trial has ended.
 
-        known: the ended trials of each sweep that was read, by the sweep's UID. This method adds the trial's sweep.
+        known: the ended trials by the UID of their sweep, for sweeps that were read already. This method adds the
+        trial's sweep.
         """
         if self._index is None:
             return self._job.done()
@@ -273,7 +277,7 @@ class Job:
 
     @property
     def place(self) -> tuple[JobReference, int | None]:
-        """The reference to Muster's job, and the index of the trial; None for the index if the job is no sweep."""
+        """The reference to Muster's job, and the index of the trial; the index is None if the job is not a sweep."""
         return self._job.reference, self._index
 
     def cancel(self, check: bool = True) -> None:  # noqa: ARG002 - submitit's own
@@ -291,7 +295,7 @@ class Job:
 
     @property
     def paths(self) -> JobPaths:
-        """The paths of files with the output of task 0; each access writes the present output to the files."""
+        """The paths of the files with the output of task 0. Each access writes the current output to the files."""
         paths = JobPaths(self.folder, self.job_id)
         paths.folder.mkdir(parents=True, exist_ok=True)
         paths.stdout.write_text(self._read_output(STDOUT))
@@ -299,11 +303,11 @@ class Job:
         return paths
 
     def stdout(self) -> str | None:
-        """Return the present stdout of task 0."""
+        """Return the current stdout of task 0."""
         return self._read_output(STDOUT)
 
     def stderr(self) -> str | None:
-        """Return the present stderr of task 0."""
+        """Return the current stderr of task 0."""
         return self._read_output(STDERR)
 
     def _wait_for_end(self) -> Ended:
@@ -317,7 +321,7 @@ class Job:
 
 
 class JobEnvironment:
-    """The position of the calling task in its job, from the environment. Raises `RuntimeError` outside of a task."""
+    """The rank and the job of the calling task, from the environment. Raises `RuntimeError` outside of a task."""
 
     def __init__(self) -> None:
         if "MUSTER_JOB" not in os.environ:
@@ -346,7 +350,7 @@ def _is_resumable(fn: Any) -> bool:
 
 
 def _pack_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """Pickle a call; a function with the method `checkpoint` is wrapped, so that it continues after an interruption."""
+    """Pickle a call. A function with a method `checkpoint` is wrapped, so that it continues after an interruption."""
     return pack_call(Resumable(fn) if _is_resumable(fn) else fn, args, kwargs)
 
 
@@ -375,7 +379,7 @@ class _CommandFunction:
 
 
 def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
-    """Yield the jobs in the order in which they end; jobs that end together keep the order of `jobs`."""
+    """Yield the jobs in the order in which they end. Jobs that end together keep the order of `jobs`."""
     left = list(jobs)
     while left:
         while not (ended := _find_ended(left)):
@@ -386,7 +390,7 @@ def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
 
 
 def _wait_for_any(jobs: Iterable[Job]) -> None:
-    """Wait until one of the jobs has ended; one request covers all trials of an array."""
+    """Wait until one of the jobs has ended. One request covers all trials of an array."""
     whole: list[JobReference] = []
     arrays: dict[str, tuple[JobReference, list[int]]] = {}
     for job in jobs:
@@ -399,7 +403,7 @@ def _wait_for_any(jobs: Iterable[Job]) -> None:
 
 
 def _find_ended(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs that have ended; one request covers all trials of an array."""
+    """Return the jobs that have ended. One request covers all trials of an array."""
     known: dict[str, Collection[int]] = {}
     return [job for job in jobs if job.has_ended(known)]
 

@@ -1,4 +1,4 @@
-"""Calls that save their state before they are interrupted, by submitit's `checkpoint()`. The code runs on a worker.
+"""Calls that save their state before they are interrupted, by submitit's `checkpoint()`. Runs on a worker.
 
 Muster sends a worker SIGTERM before it stops the worker, and `SIGNAL` before the time limit. Rank 0 then calls
 `checkpoint`, saves the returned call in the state directory of the job, and exits. The next attempt makes the saved
@@ -29,13 +29,13 @@ class DelayedSubmission:
         self._result: Any = None
 
     def result(self) -> Any:
-        """Return the result of the call; the first use makes the call."""
+        """Return the result of the call, which is made at the first use."""
         if not self._done:
             self._result, self._done = self.function(*self.args, **self.kwargs), True
         return self._result
 
     def done(self) -> bool:
-        """Return whether the call was made."""
+        """Return whether the call has been made."""
         return self._done
 
 
@@ -43,19 +43,19 @@ class Checkpointable:
     """A base class for callable objects whose state is saved at an interruption and restored by the next attempt."""
 
     def checkpoint(self, *args: Any, **kwargs: Any) -> DelayedSubmission:
-        """Return the call that the next attempt makes: the same arguments, with the present state of this object."""
+        """Return the call for the next attempt: the same arguments, and the current state of this object."""
         assert callable(self), f"{type(self).__name__} needs the method __call__"
         return DelayedSubmission(self, *args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
 class Resumable:
-    """A function with a method `checkpoint`, wrapped for a worker: it continues at its last checkpoint."""
+    """A function with a method `checkpoint`, wrapped for a worker. It continues at its last checkpoint."""
 
     func: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Make the call, or the call that an earlier attempt saved; save a checkpoint at SIGTERM or `SIGNAL`."""
+        """Make the call, or the call that an earlier attempt saved. Save a checkpoint at SIGTERM or `SIGNAL`."""
         path = find_checkpoint_path(os.environ)
         saved = load_checkpoint(path) if path is not None else None
         submission = saved or DelayedSubmission(self.func, *args, **kwargs)
@@ -86,7 +86,10 @@ def find_checkpoint_path(environment: Mapping[str, str]) -> Path | None:
 
 
 def load_checkpoint(path: Path) -> DelayedSubmission | None:
-    """Unpickle the saved call; return None if there is none. Only the user of the job can write the state directory."""
+    """Unpickle the saved call; None if there is none.
+
+    Safe because only the job's user can write the state directory.
+    """
     try:
         with path.open("rb") as file:
             saved: DelayedSubmission = pickle.load(file)  # noqa: S301 - see above
@@ -100,7 +103,7 @@ def _is_first_rank() -> bool:
 
 
 def _save_and_exit(submission: DelayedSubmission, path: Path | None, code: int) -> NoReturn:
-    """Save a checkpoint on rank 0, and exit with this code without an outcome, because the call has not returned."""
+    """Save a checkpoint if this is rank 0, and exit with this code, without an outcome of the call."""
     try:
         if _is_first_rank():
             _save_checkpoint(submission, path)

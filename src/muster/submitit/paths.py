@@ -8,8 +8,8 @@ from pathlib import Path
 class JobPaths:
     """The paths of a task's output files.
 
-    base: the folder of the executor. In it, %j is the id of the job, %A the name of its sweep, %a the index of the
-    trial, and %t the task.
+    base: the folder of the executor. In it, %j stands for the id of the job, %A for the name of its sweep, %a for the
+    index of the trial, and %t for the task.
     """
 
     base: Path
@@ -18,7 +18,7 @@ class JobPaths:
 
     @property
     def folder(self) -> Path:
-        """The folder of the executor with the ids filled in."""
+        """The folder of the executor, with the placeholders replaced."""
         array, _, index = self.job_id.partition("_")
         text = str(self.base)
         for mark, value in {"%j": self.job_id, "%A": array, "%a": index, "%t": str(self.task_id)}.items():

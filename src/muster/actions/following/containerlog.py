@@ -1,12 +1,12 @@
-"""Copy the output of one container: every line once, over all its attempts, even if connections break.
+"""Copy the log of one container: each line exactly once, over all attempts, even if connections break.
 
-Muster's own server returns the log as the node keeps it (`raw`). The output then equals byte for byte what the program
-wrote, stdout and stderr are separate, and the size of rotated text is known. Other servers return text, which is all
-shown as stdout.
+An attempt is one run of the container between restarts. Muster's own server returns the log as the node stores it
+(`raw`). Then the output equals what the program wrote byte for byte, stdout and stderr are separate, and the size of
+rotated text is known. Other servers return text, all of which is shown as stdout.
 
-The API returns the log of a container's newest attempt and of the one before, without the number of the attempt. Time
-stamps grow from attempt to attempt, so one position in time serves for all attempts. The reader opens the stream of the
-newest attempt first, and keeps it open while it reads the rest of the previous attempt.
+The API returns the logs of a container's newest and previous attempts, without the number of the attempt. Timestamps
+increase from attempt to attempt, so one timestamp is a position in all attempts. The reader opens the stream of the
+newest attempt first, and keeps it open while it reads the rest of the previous attempt's log.
 """
 
 import re
@@ -28,12 +28,12 @@ from muster.runtime.transport import Request, TransportError
 if TYPE_CHECKING:
     import asyncio
 
-# The pause before a broken log stream is reopened.
+# The pause in seconds before a broken log stream is reopened.
 RETRY_SECONDS = 0.5
-# For this time after the end of a job, reading the rest of its output is retried.
+# The seconds after a job's end during which reading the rest of its log is retried.
 LAST_WORDS_SECONDS = 30.0
 
-# The time up to microseconds, the remaining digits, and the zone.
+# The time down to microseconds, the remaining digits, and the zone.
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:]+(?:\.\d{1,6})?)\d*(\S*)")
 
 Show: TypeAlias = Callable[[bytes, bytes], Awaitable[None]]
@@ -41,7 +41,7 @@ Show: TypeAlias = Callable[[bytes, bytes], Awaitable[None]]
 
 
 class ContainerLog:
-    """The output of one container, in the order of its attempts."""
+    """The log of one container, in the order of its attempts."""
 
     def __init__(
         self,
@@ -57,8 +57,10 @@ class ContainerLog:
     ) -> None:
         """Prepare to follow the log of a container.
 
-        raw: whether the server is Muster's own.
-        warn: called with remarks about missing lines.
+        raw: whether the server is Muster's own, which returns logs unchanged.
+        show: called with each piece of output.
+        warn: called with a sentence about missing lines.
+        excerpt: which lines to show.
         """
         self._client = client
         self._clock = clock
@@ -70,24 +72,24 @@ class ContainerLog:
         self._show = show
         self._lines = Lines(excerpt, show)
         self._since = excerpt.since
-        self._tail = excerpt.tail  # None once any output has been read
+        self._tail = excerpt.tail  # the number of last lines to start from; None once any output has been read
         self._warn = warn
         self._status_changed: asyncio.Event | None = None  # of a log that is followed
         self._place = _Place()
         self._shown_bytes = _ShownBytes()
-        self._was_let_in = False  # whether the server allowed an earlier read
-        self._unended: set[bytes] = set()  # streams whose last line has no end yet
+        self._was_let_in = False  # whether the server has allowed an earlier read
+        self._unended: set[bytes] = set()  # streams whose last shown line has no line break yet
         self._failing_since: float | None = None
         self._over_since: float | None = None
         self.is_cut = False  # whether the pod was deleted before its whole log was read
 
     def observe(self, status: ContainerStatus) -> None:
-        """Record the container's current status, and wake `copy` to read on."""
+        """Record the container's current status, and wake `copy` to continue reading."""
         self._status = status
         self._wake()
 
     def finish(self) -> None:
-        """Announce that no further attempts begin, so that `copy` may end."""
+        """Report that no further attempt will start, so that `copy` may return."""
         self._over_since = self._clock.monotonic()
         self._wake()
 
@@ -96,15 +98,15 @@ class ContainerLog:
             self._status_changed.set()
 
     async def copy(self) -> None:
-        """Show the output of all attempts as it comes, until `finish` is called and the last one has ended.
+        """Show the output of all attempts as it arrives. Return once `finish` was called and the last attempt ended.
 
-        Raises `ApiError` if the server refuses permanently.
+        Raises `ApiError` if the server permanently refuses to return the log.
         """
         await self._copy()
         await self._lines.finish()
 
     async def _copy(self) -> None:
-        import asyncio  # a log that is read once needs no loop
+        import asyncio  # reading a log once needs no event loop
 
         self._status_changed = asyncio.Event()
         while True:
@@ -118,17 +120,17 @@ class ContainerLog:
                 await self._status_changed.wait()
 
     async def copy_once(self, path: str, query: Mapping[str, str]) -> None:
-        """Show the current content of the log at this path. Raises `ApiError`, `TransportError`."""
+        """Show the current content of the log at this API path. Raises `ApiError`, `TransportError`."""
         self._path = path
         async with self._open(**query) as log:
             await self._print(log)
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the rest of the previous attempt's log and the newest one to its end; return whether it was complete.
+        """Show the rest of the previous attempt's log and the whole newest log; return whether both were complete.
 
-        It is not complete if the pod is deleted, or temporary errors last for too long. Raises `ApiError` for other
-        errors.
+        The result is False if the pod was deleted, or if temporary errors lasted too long. Raises `ApiError` for any
+        other error.
         """
         while True:
             try:
@@ -145,7 +147,7 @@ class ContainerLog:
                     self.is_cut = True
                     return False
                 if error.code == 400 and self._status.state.running is None:
-                    return True  # the container ended before it had a log
+                    return True  # the container ended before it wrote a log
                 if not self._is_temporary(error):
                     raise
                 trouble = error
@@ -156,14 +158,14 @@ class ContainerLog:
             await self._clock.sleep(RETRY_SECONDS)
 
     def _is_temporary(self, error: ApiError) -> bool:
-        """Return whether an error may go away, so that a retry makes sense.
+        """Return whether an error is temporary, so that a retry may succeed.
 
-        A server that has just started refuses all requests until it has read the users' rights.
+        A server that has just started refuses all requests until it has loaded the users' rights.
         """
         return error.code == 429 or error.code >= 500 or (error.code == 403 and self._was_let_in)
 
     async def _catch_up(self) -> None:
-        """Show the lines of the previous attempt that have not been shown yet; none if there was no such attempt.
+        """Show the lines of the previous attempt that have not been shown yet, if there was a previous attempt.
 
         Raises `ApiError`, `TransportError`.
         """
@@ -179,7 +181,7 @@ class ContainerLog:
         query = {"container": self._status.name, "timestamps": "true", **which}
         if self._raw:
             query["raw"] = "true"
-        if shown := _STAMP.match(self._place.stamp):  # a server with less precision must not round the time up
+        if shown := _STAMP.match(self._place.stamp):  # a server with lower precision must not round the time up
             query["sinceTime"] = (shown[1] + shown[2]).decode()
         elif self._since is not None:
             query["sinceTime"] = self._since.isoformat()
@@ -188,7 +190,7 @@ class ContainerLog:
         return self._client.transport.stream(Request("GET", self._path, query))
 
     async def _print(self, chunks: AsyncIterator[bytes]) -> None:
-        """Show the lines of an attempt's log, read from its beginning, that have not been shown yet."""
+        """Show those lines of an attempt's log that have not been shown yet. The log starts at its beginning."""
         self._place = self._place.again()
         await (self._print_raw(chunks) if self._raw else self._print_text(chunks))
 
@@ -201,7 +203,7 @@ class ContainerLog:
                     await self._show_run(part)
                     continue
                 if isinstance(part, AttemptRecord) and part.number < self._shown_bytes.attempt:
-                    return  # it was read to its end before the attempt that is shown now
+                    return  # this log was read to its end before the attempt whose lines were shown last
                 if isinstance(part, AttemptRecord) and part.number > self._shown_bytes.attempt:
                     await self._end_lines()
                 if missing := self._shown_bytes.count_missing(part):
@@ -218,7 +220,7 @@ class ContainerLog:
             await self._lines.add(run.stream, run.stamp, text)
 
     async def _end_lines(self) -> None:
-        """End the unfinished lines of the previous attempt, so that they do not join the new attempt's first lines."""
+        """Terminate the unfinished lines of the previous attempt, so that the new attempt starts on a new line."""
         while self._unended:
             await self._lines.add(self._unended.pop(), b"", b"\n")
 
@@ -236,9 +238,9 @@ class ContainerLog:
                 await self._lines.add(STDOUT, when, text + b"\n")
 
     def _can_retry(self, error: ApiError | TransportError) -> bool:
-        """Return whether to retry after an error: yes, until a while after `finish`.
+        """Return whether to retry after an error: yes, until a fixed time after `finish`.
 
-        Warn the user of the first error of the server in a row, and of the output that is missing at the end.
+        Warns the user of the first of several consecutive server errors, and of output that is missing at the end.
         """
         now = self._clock.monotonic()
         if self._failing_since is None:
@@ -252,18 +254,18 @@ class ContainerLog:
 
 
 class _Place(Struct):
-    """The position up to which a log has been shown: a time stamp, and how many lines with this stamp were shown."""
+    """The position up to which a log has been shown: a timestamp, and the number of shown lines with that timestamp."""
 
     stamp: bytes = b""
-    shown: int = 0  # the number of shown lines with this stamp
-    skip: int = 0  # how many of them to skip when the log is read again
+    shown: int = 0  # the number of shown lines with this timestamp
+    skip: int = 0  # the number of those lines still to skip while the log is read again
 
     def again(self) -> "_Place":
-        """Return the position for a log that is read again from its beginning."""
+        """Return this position for a log that is read again from its beginning."""
         return _Place(self.stamp, self.shown, self.shown)
 
     def new_of(self, stamp: bytes, lines: int) -> int:
-        """Count the next lines, which all have this stamp; return how many of them, the last ones, were not shown."""
+        """Advance past the next lines, which all have this timestamp; return how many of the last ones are new."""
         if stamp < self.stamp:
             return 0
         if stamp > self.stamp:
@@ -276,35 +278,35 @@ class _Place(Struct):
 
 
 class _ShownBytes(Struct):
-    """The number of bytes of an attempt's output that were shown, or reported as missing."""
+    """The number of bytes of an attempt's log that were shown, or reported as missing."""
 
     attempt: int = -1
     bytes: int = 0
-    at_start: bool = True  # whether the reader is at the start of the log, perhaps again
+    at_start: bool = True  # whether the reader is at the start of the log, possibly for a second time
 
     def count_shown(self, size: int) -> None:
-        """Count this many more bytes as shown."""
+        """Add `size` to the number of shown bytes."""
         self.bytes += size
         self.at_start = False
 
     def count_missing(self, part: AttemptRecord | Missing) -> int:
-        """Count the bytes that a part reports as missing; return how many were neither shown nor reported before.
+        """Add the bytes that a part reports as missing; return how many of them were neither shown nor reported before.
 
-        A part that begins an attempt reports none, and resets the count for a new attempt.
+        A part that starts a new attempt resets the count and reports no missing bytes.
         """
         if isinstance(part, AttemptRecord):
             self.at_start = True
             if part.number != self.attempt:
                 self.attempt, self.bytes = part.number, 0
             return 0
-        # At the start the part counts from the beginning of the attempt, later from the byte that was read last.
+        # At the start of a log, the part counts from the attempt's first byte; later, from the last byte that was read.
         gone = max(part.bytes - self.bytes, 0) if self.at_start else part.bytes
         self.bytes += gone
         return gone
 
 
 def has_log(status: ContainerStatus) -> bool:
-    """Return whether an attempt of the container has begun, so that there may be output."""
+    """Return whether the container has started at least once, so that it may have a log."""
     return any((status.state.running, status.state.terminated, status.last_state.terminated))
 
 

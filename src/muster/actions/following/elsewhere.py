@@ -1,4 +1,4 @@
-"""Connect to the worker cluster in which MultiKueue runs a job, with the kubeconfig that the manager uses."""
+"""Connect to the worker cluster in which MultiKueue runs a job, with the manager cluster's kubeconfig for it."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,18 +19,18 @@ from muster.runtime.realclock import RealClock
 if TYPE_CHECKING:
     from muster.runtime.kube.https import HttpsTransport
 
-# Opens a client for the named worker cluster until the end of the context. Raises `OutOfReachError`.
+# A context manager that opens a client for the named worker cluster. Raises `OutOfReachError`.
 Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 class OutOfReachError(Exception):
-    """The error of a worker cluster that the user cannot reach; the message says why, and what to do."""
+    """A worker cluster that the user cannot reach. The message contains the reason and the remedy."""
 
 
 async def cluster_of(client: Client, job: JobRecord) -> str:
-    """Return the name of the worker cluster in which a job runs or last ran.
+    """Return the name of the worker cluster that runs a job, or ran it last.
 
-    "" if there is none, or the user may not see the job's Workload.
+    Returns "" if no worker cluster ran it, or if the user may not read the job's Workload.
     """
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()
@@ -39,17 +39,18 @@ async def cluster_of(client: Client, job: JobRecord) -> str:
 
 
 async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
-    """Return the copy of a job that its manager created in a worker cluster. there: the worker cluster.
+    """Return the copy of a job that its manager cluster created in a worker cluster.
 
-    Another job of the same name does not count: the request uses the manager's credential, which may have more rights
-    than the user. Raises `ApiError` (NotFound) if there is no copy.
+    there: a client for the worker cluster.
+    Another job of the same name is ignored: the request uses the manager's credential, which may have more rights than
+    the user. Raises `ApiError` (NotFound) if the copy does not exist.
     """
     copy = await read_record(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
     from muster.insight.reader.clusters import read_origin  # few jobs run in other clusters
 
     meta = copy.metadata
     mark, uid = meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL, ""), meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
-    # A copy that Kueue created names its manager, but not the job.
+    # A copy that Kueue created names its manager cluster, but not the job's UID.
     if mark and (uid == job.metadata.uid if uid else mark == await read_origin(client)):
         return copy
     problem = f"the {job.kind.kind} {meta.name} that is there was not made for it"
@@ -57,9 +58,9 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
 
 
 def make_reach(client: Client) -> Reach:
-    """Return a function that opens a client for a worker cluster by name, with the kubeconfig of the manager.
+    """Return a function that opens a client for a named worker cluster, with the manager's kubeconfig for it.
 
-    The client's opening raises `OutOfReachError`.
+    Entering the returned context manager raises `OutOfReachError` if the cluster cannot be reached.
     """
 
     @asynccontextmanager
@@ -74,7 +75,7 @@ def make_reach(client: Client) -> Reach:
 async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTransport]":
     """Open a transport to a worker cluster that also supports exec and attach.
 
-    Raises `OutOfReachError` if the cluster or its kubeconfig is missing or may not be seen by the user.
+    Raises `OutOfReachError` if the cluster or its kubeconfig is missing, or if the user may not read it.
     """
     from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
 
@@ -86,7 +87,7 @@ async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTranspor
         raise OutOfReachError(f"{_advise(name)}: {config}")
     await ensure_loop()
     from muster.runtime.ids import Random
-    from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most jobs run here
+    from muster.runtime.kube.https import HttpsTransport  # importing it is slow, and most jobs run in this cluster
 
     transport = HttpsTransport(config, RealClock(), Random())
     try:

@@ -5,18 +5,18 @@ from datetime import datetime
 
 from msgspec import Struct
 
-# The maximum length of a line; a longer line is split.
+# The maximum number of bytes in a line; a longer line is split.
 _LINE_BYTES = 1 << 20
 
 
 class Excerpt(Struct, frozen=True):
-    """A selection from a job's output.
+    """The selection of a job's output to show, and its format.
 
-    ranks: the workers whose output is shown; all workers if empty.
-    tail: how many of each worker's last existing lines are shown; None for all.
-    since: the time from which lines are shown.
+    ranks: the ranks of the workers whose output is shown; empty for all workers.
+    tail: the number of existing lines to show per worker, counted from the end; None for all lines.
+    since: the time from which lines are shown; None for all lines.
     matches: returns whether a line is shown.
-    stamped: whether the time at which a line was written precedes it.
+    stamped: whether each line starts with the time at which it was written.
     """
 
     ranks: frozenset[str] = frozenset()
@@ -26,18 +26,18 @@ class Excerpt(Struct, frozen=True):
     stamped: bool = False
 
     def has(self, rank: str) -> bool:
-        """Return whether the output of this worker is selected."""
+        """Return whether the output of the worker with this rank is selected."""
         return not self.ranks or rank in self.ranks
 
 
-# The whole output, unchanged.
+# The whole output, without changes.
 WHOLE = Excerpt()
 
 
 class Lines:
-    """The formatter of one container's output: it selects lines and adds their times, as an excerpt says.
+    """A formatter of one container's output: it selects lines and adds timestamps according to an excerpt.
 
-    It changes nothing if the excerpt selects whole output.
+    If the excerpt selects the whole output, the text passes unchanged.
     """
 
     def __init__(self, excerpt: Excerpt, show: Callable[[bytes, bytes], Awaitable[None]]) -> None:
@@ -45,19 +45,20 @@ class Lines:
         self._stamped = excerpt.stamped
         self._as_is = excerpt.matches is None and not excerpt.stamped
         self._show = show
-        self._begun: dict[bytes, tuple[bytes, bytes]] = {}  # by stream the time stamp and text of the unfinished line
+        self._begun: dict[bytes, tuple[bytes, bytes]] = {}  # the timestamp and text of each stream's unfinished line
 
     async def add(self, stream: bytes, stamp: bytes, text: bytes) -> None:
-        """Add text that the container wrote to a stream at a time, and show the selected whole lines in it.
+        """Accept text that the container wrote to a stream; show the selected whole lines in it.
 
         text: whole lines, or part of a line.
+        stamp: the time at which the text was written.
         """
         shown = text if self._as_is else self._format_text(stream, stamp, text)
         if shown:
             await self._show(stream, shown)
 
     async def finish(self) -> None:
-        """Show the unfinished lines that are selected, because nothing follows."""
+        """Show the unfinished lines that are selected, because no more text follows."""
         while self._begun:
             stream, (stamp, line) = self._begun.popitem()
             if shown := self._format_line(stamp, line):

@@ -1,4 +1,4 @@
-"""Follow a job: print its workers' output, report on stderr what the job waits for, and return how it ended."""
+"""Follow a job: show its workers' output, report what the job waits for, and return how it ended."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# The pause between probes of the server, and the time limit of a probe.
+# The seconds between two probes of the server, and the timeout of a probe in seconds.
 PROBE_SECONDS = 2.0
 PROBE_TIMEOUT_SECONDS = 10.0
 
-# The pause between two reads of a sweep, for each of its pods.
+# The seconds between two reads of a sweep's pods, per pod of the sweep.
 SECONDS_PER_TRIAL = 0.0001
 
 DELETED = Ending(1, "it was deleted")
@@ -60,15 +60,15 @@ DELETED = Ending(1, "it was deleted")
 
 
 class Follower(Struct):
-    """The follower of one job's state and output, until the job ends.
+    """A follower of one job's state and output until the job ends.
 
-    show: called with all output, with the title of its worker and the stream.
-    report: called with every new state.
-    count: called with every change of the workers' progress.
-    warn: called with remarks about missing output, about a server that does not answer, and about a program that waits
-    for quota of its own job.
-    reach: opens clients for worker clusters that run the job; without it, output from there is not shown.
-    inside: the job in which this program runs; "" if it runs in none.
+    show: called with each piece of output, the title of its worker, and the stream; None to show no output.
+    report: called with each new state of the job.
+    count: called with each change of the workers' progress.
+    warn: called with a sentence about missing output, about a server that does not respond, or about a program that
+    waits for the quota of its own job.
+    reach: opens clients for worker clusters that run the job; None to show no output from worker clusters.
+    inside: the name of the job in which this program runs; "" outside of jobs.
     """
 
     client: Client
@@ -80,29 +80,30 @@ class Follower(Struct):
     report: Callable[[JobState], None] = lambda _: None
     count: Callable[[WorkerCounts], None] = lambda _: None
     warn: Callable[[str], None] = lambda _: None
-    excerpt: Excerpt = WHOLE  # which output is shown
-    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # called with each state of a pod, and its rank
+    excerpt: Excerpt = WHOLE  # the output to show
+    observe: Callable[[Pod, str], None] = lambda _pod, _rank: None  # called with each new state of a pod, and its rank
     reach: Reach | None = None
     inside: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
     _room: "tuple[str, VisibleCapacity] | None" = (
-        None  # the reason for which the job waits, and the nodes and quotas when that began
+        None  # the reason why the job waits, and the nodes and quotas when it started to wait for that reason
     )
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
     _raw: bool = False  # whether the server is Muster's own, which returns logs unchanged
-    _stopping: bool = False  # whether the job's pods have ended because the cluster is stopping
+    _stopping: bool = False  # whether the job's pods ended because the cluster is stopping
     _there: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # the followers in worker clusters
     _known_there: set[str] = field(
         default_factory=set
-    )  # UIDs of the followed copies, and clusters that cannot be reached
+    )  # the UIDs of the followed copies, and the clusters that cannot be reached
     _ended_there: Ending | None = None
 
     async def run(self, job: JobRecord | None = None) -> Ending:
-        """Follow the job to its end, and its output to the last line; return how it ended.
+        """Follow the job to its end, and its output to the last line; return how the job ended.
 
-        job: its record, if the caller has read it. Raises `ApiError` (NotFound; Unauthorized; output that the user may
-        not read), `TransportError` if the server does not come back.
+        job: the job's record, if the caller has read it.
+        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), and `TransportError` if the
+        server stays unreachable.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
@@ -127,15 +128,15 @@ class Follower(Struct):
             raise failures.exceptions[0] from None
 
     def informer(self, kind: Kind[T], *, labels: str = "", fields: str = "") -> "Informer[T]":
-        """Return an informer of a kind in the namespace that does not report transport errors."""
+        """Return an informer for a kind in the job's namespace. The informer does not report transport errors."""
         return _QuietInformer(
             self.client, kind, self.clock, self.random, namespace=self.namespace, labels=labels, fields=fields
         )
 
     async def _follow_there(self, job: JobRecord, cluster: str) -> None:
-        """Show the job's output in a worker cluster until it ends there, and note how it ended.
+        """Show the job's output in a worker cluster until the job ends there, and record how it ended.
 
-        Failures to reach the cluster become warnings.
+        If the cluster cannot be reached, the user is warned.
         """
         assert self.reach is not None
         try:
@@ -150,7 +151,7 @@ class Follower(Struct):
             self._known_there.add(cluster)
             self.warn(f"{self.name}: {error}")
         except (ApiError, TransportError) as error:
-            if not is_refusal(error, "NotFound"):  # the copy is not created yet, or deleted already
+            if not is_refusal(error, "NotFound"):  # the copy does not exist yet, or is deleted already
                 self.warn(f"{self.name}: its output in cluster {cluster} is not shown: {error}")
 
     def _make_follower_there(self, client: Client) -> "Follower":
@@ -167,7 +168,7 @@ class Follower(Struct):
         )
 
     def _follow_elsewhere(self, group: asyncio.TaskGroup, job: JobRecord, cluster: str) -> None:
-        """Start to follow the job in its worker cluster, unless it is already followed or cannot be."""
+        """Start to follow the job in its worker cluster, unless that has been started already or is impossible."""
         before = self._there.get(cluster)
         can_follow = self.show is not None and self.reach is not None and cluster and cluster not in self._known_there
         if can_follow and (before is None or before.done()):
@@ -175,10 +176,10 @@ class Follower(Struct):
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod], *, from_start: bool) -> None:
-        """Show the output that the node keeps of pods that were deleted before all of their output was shown.
+        """Show the stored logs of pods that were deleted before all of their output was shown.
 
-        from_start: whether all attempts of a worker count, and not only its last one. An error becomes a warning. Do
-        nothing if no output is shown, or the server is not Muster's.
+        from_start: whether to show all attempts of a worker, rather than only its last attempt.
+        An error becomes a warning. Does nothing if no output is requested, or if the server is not Muster's own.
         """
         printout = self._make_printout()
         if printout is None or not self._raw:
@@ -192,17 +193,17 @@ class Follower(Struct):
                 key = attempt.uid, attempt.container
                 if attempt.gone and key not in followed:
                     log = self._logs.setdefault(key, printout.make_log_of_attempt(job, attempt, raw=True))
-                    with ignoring("NotFound"):  # the node keeps it no longer, but may keep later ones
+                    with ignoring("NotFound"):  # the node has deleted this log, but may keep later ones
                         await log.copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
-            if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
+            if not is_refusal(error, "NotFound"):  # the job was deleted together with all its logs
                 self.warn(f"the output of deleted workers of {self.name} is not shown: {error}")
 
     async def _probe_server(self) -> None:
-        """Probe the server every few seconds, and warn while it does not answer. The function never returns.
+        """Probe the server periodically, and warn while it does not respond; never return.
 
-        Raises `TransportError` once the cluster was stopped, or after a long silence; `ApiError` once the credentials
-        are invalid.
+        Raises `TransportError` when the cluster has stopped or has not responded for a long time, and `ApiError` when
+        the credentials have become invalid.
         """
         probe = Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS)
         silence, is_ours = Silence.since(self.clock.monotonic()), False
@@ -225,7 +226,7 @@ class Follower(Struct):
             await self.clock.sleep(PROBE_SECONDS)
 
     async def _make_queue_watch(self, job_uid: str) -> QueueWatch | None:
-        """Return the watch on the job's Workload; None if the user may not see Workloads."""
+        """Return a watch on the job's Workload; None if the user may not list Workloads."""
         if not await has_workloads(self.client, self.namespace, job_uid):
             return None
         return QueueWatch(self.client, self.clock, self.informer(WORKLOAD, labels=labels_of(job_uid)), job_uid)
@@ -264,11 +265,11 @@ class Follower(Struct):
                 self.warn(f"{self.name} was interrupted: {job.last_interruption}")
             interruptions = job.interruptions
             state = find_job_state(job, mine, quota_state)
-            if state.finished:  # the watch of the pods may be behind that of the job
+            if state.finished:  # the informer of the pods may lag behind the job's informer
                 mine = await self._list_final_pods(job, mine)
                 state = find_job_state(job, mine, quota_state)
             state = await self._add_verdict(job, state)
-            if quiet and state.outside:  # a queue usually accepts a job at once
+            if quiet and state.outside:  # a queue usually admits a job immediately
                 state = await self._add_refusal(uid, state)
             late = describe_absent(job, mine) or late
             if state != last and not self._stopping:
@@ -285,14 +286,14 @@ class Follower(Struct):
             if quiet and self.inside and quota_state is not None and quota_state.lacks_quota:
                 await self._warn_of_own_wait(quota_state)
             waits = state.outside or (quota_state is not None and quota_state.waits)
-            if job.array is not None:  # many trials change often, and each change reads all of them
+            if job.array is not None:  # trials change often, and each change makes the follower read all of them
                 await self.clock.sleep(len(mine) * SECONDS_PER_TRIAL)
             quiet = not await self._wait_for_change(POSITION_SECONDS if waits else None)
 
     async def _find_ending(self, job: JobRecord, here: Ending) -> Ending:
-        """Return the ending of the job; if it failed in a worker cluster that tells how, the ending from there.
+        """Return the ending of the job; for a job that failed in a worker cluster, the ending in that cluster if known.
 
-        here: the ending as the manager's cluster shows it.
+        here: the ending that the manager cluster shows.
         """
         there = self._ended_there
         if here.code and there is None and job.remote_counts is not None:
@@ -300,9 +301,9 @@ class Follower(Struct):
         return there if here.code and there is not None and there.code else here
 
     async def _find_ending_there(self, job: JobRecord) -> Ending | None:
-        """Return the ending that the worker cluster of a job reports.
+        """Return the ending of the job that its worker cluster reports.
 
-        The result is None if the job has none, or it cannot be reached.
+        Returns None if the job has no worker cluster, or if the cluster cannot be reached.
         """
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:
@@ -316,9 +317,10 @@ class Follower(Struct):
             return None
 
     async def _add_verdict(self, job: JobRecord, state: JobState) -> JobState:
-        """Return the state of a waiting job with the reason why it can never start, if it cannot.
+        """Return the state of a waiting job, with the reason why it can never start, if there is such a reason.
 
-        The nodes and quotas are read again when the job waits for another reason. Errors leave the state unchanged.
+        The nodes and quotas are read again whenever the job waits for a different reason. After an error the state is
+        returned unchanged.
         """
         if not state.stuck:
             return state
@@ -330,14 +332,14 @@ class Follower(Struct):
                 self._room = state.reason, await survey_room(Lists(self.client), self.namespace)
             except (ApiError, TransportError):
                 return state
-        from muster.insight.forecasts.never import with_verdict  # importing it takes long
+        from muster.insight.forecasts.never import with_verdict  # importing it is slow
 
         return with_verdict(job, state, self._room[1])
 
     async def _add_refusal(self, uid: str, state: JobState) -> JobState:
         """Return the state with the reason why the queue does not accept the job, if there is one.
 
-        The state is unchanged if the server does not answer.
+        The state is returned unchanged if the server does not respond.
         """
         from muster.insight.reader.jobs.rows import explain_missing_workloads
 
@@ -347,7 +349,7 @@ class Follower(Struct):
             return state
 
     async def _warn_of_own_wait(self, waiting: QuotaState) -> None:
-        """Warn, once, that only the job in which this program runs holds the quota for which the followed job waits."""
+        """Warn the user once if the followed job waits for quota that only the job running this program holds."""
         try:
             queue = await find_only_holder(self.client, self.namespace, self.inside, waiting)
         except TransportError:  # `_probe_server` probes the server
@@ -361,7 +363,7 @@ class Follower(Struct):
             self.inside = ""
 
     async def _wait_for_change(self, seconds: float | None) -> bool:
-        """Wait for a change of the watched objects, for this many seconds at most; return whether there was one."""
+        """Wait up to `seconds` (None: forever) for a change of the watched objects; return whether one occurred."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()
@@ -369,9 +371,9 @@ class Follower(Struct):
             return False
 
     async def _list_final_pods(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
-        """Return the current pods of a job that has just finished, which may be newer than the `known` ones.
+        """Return the current pods of a job that has just finished; they may be newer than the `known` pods.
 
-        Return the known ones if the server refuses or does not answer.
+        Returns the known pods if the server refuses the request or does not respond.
         """
         try:
             current = await read_own_pods(self.client, job)
@@ -381,14 +383,14 @@ class Follower(Struct):
         return list(newest.values())
 
     async def _drain(self) -> None:
-        """End all logs that are followed, and wait until their last lines have been shown."""
+        """Tell all followed logs that no attempt follows, and wait until their last lines have been shown."""
         for log in self._logs.values():
             log.finish()
         if self._copies:
             await asyncio.wait(self._copies)
 
     def _observe(self, group: asyncio.TaskGroup, job: JobRecord, pods: list[Pod]) -> None:
-        """Start to follow every container that has started, and pass new states to the logs that are followed."""
+        """Start to follow each container that has started; pass new statuses to the logs that are already followed."""
         printout = self._make_printout()
         for pod in pods:
             rank = job.rank(pod)
@@ -405,17 +407,17 @@ class Follower(Struct):
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
     def _make_printout(self) -> Printout | None:
-        """Return the printer of the job's output; None if no output is to be shown."""
+        """Return the printer of the job's stored output; None if no output is requested."""
         if self.show is None:
             return None
         return Printout(self.client, self.clock, self.namespace, self.name, self.show, self.warn, self.excerpt)
 
 
 def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
-    """Return whether the cluster stopped and ended the job's pods, and no pod of the job is on a node now.
+    """Return whether a stopping cluster ended the job's pods, and no pod of the job is on a node now.
 
-    stopped: whether an earlier call found pods that the cluster ended. They may be deleted since then, because the job
-    replaces them at once by new pods, which wait for a node.
+    stopped: whether an earlier call found pods that the cluster ended. The job's controller may have replaced those
+    pods since then with new ones that wait for a node.
     """
     all_pods = list(pods)
     ended = stopped or any(map(ended_with_cluster, all_pods))
@@ -423,7 +425,7 @@ def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
 
 
 class _Watched(Struct, frozen=True):
-    """The informers of the followed job: of its object, and of the Jobs of a JobSet."""
+    """The informers for the followed job: for its object and, for a JobSet, for its Jobs."""
 
     key: str
     jobs: Informer[Job]
@@ -431,7 +433,7 @@ class _Watched(Struct, frozen=True):
 
     @classmethod
     def of(cls, follower: Follower, job: JobRecord) -> "_Watched":
-        """Return the informers of a job: of its object and, for a JobSet, of its Jobs. They do not run yet."""
+        """Return the informers for a job and, for a JobSet, for its Jobs. The caller starts them."""
         name = follower.name
         key, by_name = f"{follower.namespace}/{name}", f"metadata.name={name}"
         if job.kind == JOB:
@@ -441,7 +443,7 @@ class _Watched(Struct, frozen=True):
 
     @property
     def informers(self) -> list[Informer[Any]]:
-        """The informers that keep the job's objects up to date; the caller runs them."""
+        """The informers that the caller has to run."""
         return [self.jobs] if self.sets is None else [self.sets, self.jobs]
 
     def now(self) -> JobRecord | None:
@@ -453,7 +455,7 @@ class _Watched(Struct, frozen=True):
 class _QuietInformer(Informer[T]):
     """An informer that does not report an unreachable server or invalid credentials, because the follower does.
 
-    A user who may list but not watch learns of errors from the next list.
+    If the user may list but not watch the kind, the next list reports errors.
     """
 
     def _report(self, error: ApiError | TransportError) -> None:

@@ -1,4 +1,4 @@
-"""Print the output that a job has now, from this cluster or from the worker cluster that ran the job."""
+"""Print the existing output of a job, from this cluster or from the worker cluster that ran the job."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,15 +24,17 @@ from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import Request
 
-# Gets output with the title of its worker and its stream.
+# Called with a piece of output, the title of its worker, and its stream.
 ShowOutput: TypeAlias = Callable[[str, bytes, bytes], Awaitable[None]]
 
 
 class Printout(msgspec.Struct, frozen=True):
-    """The output of one job, as it is shown to the user.
+    """A printer of one job's existing output.
 
-    show: called with all output. warn: called with remarks on missing output. excerpt: which output is shown.
-    reach: opens clients of worker clusters that run the job; without it, output from there is not shown.
+    show: called with each piece of output.
+    warn: called with a sentence about missing output.
+    excerpt: the output to show.
+    reach: opens clients for worker clusters that run the job; None to show no output from worker clusters.
     """
 
     client: Client
@@ -45,10 +47,10 @@ class Printout(msgspec.Struct, frozen=True):
     reach: Reach | None = None
 
     async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the existing output of the job, also from the worker cluster that ran it.
+        """Show the existing output of the job, including output from the worker cluster that ran it.
 
-        number, previous: which attempts to show, as for `choose_attempts`. Raises `ApiError`, `TransportError`;
-        `LookupError` if no container has the requested attempt.
+        number, previous: which attempts to show, as in `choose_attempts`.
+        Raises `ApiError`, `TransportError`, and `LookupError` if no container has the requested attempt.
         """
         if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
             await self._print_there(job, cluster, number, previous=previous)
@@ -63,13 +65,13 @@ class Printout(msgspec.Struct, frozen=True):
         if not attempts:
             self.warn(_explain_no_output(job, self.excerpt))
         for attempt in chosen_attempts:
-            with ignoring("NotFound"):  # its pod was deleted meanwhile, with its output
+            with ignoring("NotFound"):  # the pod was deleted in the meantime, together with its log
                 await self.make_log_of_attempt(job, attempt, raw=raw).copy_once(attempt.path, attempt.query)
 
     async def list_attempts(self, job: JobRecord, pods: Iterable[Pod], *, raw: bool) -> list[WorkerAttempt]:
-        """Return the attempts of the selected workers, with those of deleted pods whose logs the server keeps.
+        """Return the attempts of the selected workers, including those of deleted pods whose logs the server stores.
 
-        raw: whether the server is Muster's own, which keeps such logs and returns logs unchanged.
+        raw: whether the server is Muster's own, which stores such logs and returns logs unchanged.
         """
         kept_pods: list[KeptPod] = []
         if raw:
@@ -79,21 +81,21 @@ class Printout(msgspec.Struct, frozen=True):
         return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
     def make_log_of_attempt(self, job: JobRecord, attempt: WorkerAttempt, *, raw: bool) -> ContainerLog:
-        """Return the log of the container that made an attempt."""
+        """Return the log of the container that ran this attempt."""
         pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
         return self.make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank), raw=raw)
 
     def make_log(self, pod: Pod, status: ContainerStatus, title: str, *, raw: bool) -> ContainerLog:
-        """Return the log of a container, shown under the title of its worker."""
+        """Return the log of a container, to be shown under the title of its worker."""
         show = partial(self.show, title)
         return ContainerLog(
             self.client, self.clock, pod, status, raw=raw, show=show, warn=self.warn, excerpt=self.excerpt
         )
 
     async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
-        """Show the existing output of a job that runs in a worker cluster; nothing without `reach`.
+        """Show the existing output of a job that runs in a worker cluster; nothing if `reach` is None.
 
-        A cluster that cannot be reached, or has deleted the job, becomes a warning.
+        If the cluster cannot be reached, or has deleted the job, the user is warned.
         """
         if self.reach is None:
             return
@@ -111,7 +113,7 @@ class Printout(msgspec.Struct, frozen=True):
 
 
 def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
-    """Return a sentence on why there is no output of a job's workers, or of the selected ones."""
+    """Return a sentence that explains why the job, or its selected workers, have no output."""
     name = job.metadata.name
     whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
     if job.end is not None:
@@ -120,6 +122,6 @@ def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """The response of a job's `log` subresource: the pods whose output the server keeps."""
+    """The response of a job's `log` subresource: the pods whose logs the server stores."""
 
     items: list[KeptPod]

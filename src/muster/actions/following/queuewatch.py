@@ -1,4 +1,4 @@
-"""Follow the Workload of one job, and its position in its queue."""
+"""Follow the Workload of one job, and the job's position in its queue."""
 
 from muster.api.kueue import WORKLOAD, Workload
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
@@ -10,27 +10,27 @@ from muster.runtime.informer import Informer
 from muster.runtime.realclock import Clock
 from muster.runtime.transport import TransportError
 
-# The interval at which a waiting job's position is read, and the last position that is shown.
+# The seconds between two reads of a waiting job's queue position, and the largest position that is shown.
 POSITION_SECONDS = 10.0
 POSITION_LIMIT = 1000
 
 
 async def has_workloads(client: Client, namespace: str, job_uid: str) -> bool:
-    """Return whether the server serves Workloads and the user may list them."""
+    """Return whether the server serves Workloads and the user may list them in the namespace."""
     return await list_or_none(client, WORKLOAD, namespace, labels=labels_of(job_uid)) is not None
 
 
 class QueueWatch:
-    """A job's state in its queue. The position is read after changes, and periodically."""
+    """A watch on a job's state in its queue. The queue position is read after each change, and periodically."""
 
     def __init__(self, client: Client, clock: Clock, workloads: Informer[Workload], job_uid: str) -> None:
         self.clock, self.workloads, self.job_uid = clock, workloads, job_uid
         self._visibility = Visibility(client)
-        self._asked = ("", 0.0)  # the version of the Workload, and the time of the last read
+        self._asked = ("", 0.0)  # the resource version of the Workload, and the time of the last read
         self._position: int | None = None
 
     async def quota_state(self) -> QuotaState | None:
-        """Return the current state of the job's Workload, with its queue position; None if it has no Workload."""
+        """Return the current state of the job's Workload, with its queue position; None if the job has no Workload."""
         workload = index_by_owner(self.workloads.all()).get(self.job_uid)
         if workload is None:
             return None
@@ -51,6 +51,6 @@ class QueueWatch:
                 meta.namespace, workload.spec.queue_name, POSITION_LIMIT
             )
         except TransportError:
-            return None  # the follower probes the server
+            return None  # the follower probes the server and reports this
         mine = (one for one in pending or () if one.metadata.name == meta.name)
         return next((one.position_in_cluster_queue + 1 for one in mine), None)

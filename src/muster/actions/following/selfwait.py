@@ -1,4 +1,4 @@
-"""Find out whether a program waits for a job that waits for the quota of the job in which the program runs."""
+"""Detect a program that waits for a job which in turn waits for the quota of the program's own job."""
 
 from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
 from muster.insight.quota.state import QuotaState, find_quota_state
@@ -9,10 +9,12 @@ from muster.runtime.client import Client
 
 
 async def find_only_holder(client: Client, namespace: str, job: str, waiting: QuotaState) -> str:
-    """Return the ClusterQueue whose quota only this job holds, if another job waits in the job's queue.
+    """Return the ClusterQueue whose quota only the program's own job holds, if another job waits in its queue.
 
-    job: the job in which this program runs. waiting: the state of the other job. "" if other jobs hold quota, too, or
-    the user may not see the objects. Raises `ApiError` (404: there is no such job), `TransportError`.
+    job: the name of the job in which this program runs.
+    waiting: the state of the other job.
+    Returns "" if further jobs hold quota, or if the user may not read the objects. Raises `ApiError` (404 if the job
+    does not exist) and `TransportError`.
     """
     uid = (await record_named(client, job, namespace)).metadata.uid
     for workload in await list_or_none(client, WORKLOAD, namespace, labels=labels_of(uid)) or ():
@@ -25,9 +27,11 @@ async def find_only_holder(client: Client, namespace: str, job: str, waiting: Qu
 
 
 def explain_own_wait(name: str, job: str, queue: str) -> str:
-    """Return a sentence on a job that never starts if its own program waits for it.
+    """Return a sentence about a job that can never start if the program that submitted it waits for it.
 
-    name: the waiting job. job: the job that holds all used quota of ClusterQueue `queue`.
+    name: the name of the waiting job.
+    job: the name of the job that holds all used quota of the ClusterQueue.
+    queue: the name of the ClusterQueue.
     """
     return (
         f"{name} waits for quota of ClusterQueue {queue}, which only {job} uses, the job in which this program runs: "

@@ -1,23 +1,25 @@
-"""Decide how long a follower waits for a server that does not answer: `Silence`."""
+"""Decide how long a follower waits for a server that does not respond: `Silence`."""
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.runtime.transport import SilentError, TransportError
 
-# A follower soon gives up a server whose process is gone. A server that only does not answer in time may come
-# back later: its machine is short of memory, its process stopped, or the network away.
+# A follower soon gives up on a server whose process no longer exists. It waits longer for a server that does not
+# respond in time, because such a server may recover: its machine may be short of memory, its process may be stopped, or
+# the network may be down.
 GONE_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 
 
 class Silence(Struct, frozen=True):
-    """The time for which a server has not answered.
+    """The time for which a server has not responded. Times are seconds on the monotonic clock.
 
-    answered: when it answered last.
-    met: when a request last reached a server, whether or not the server answered.
-    failed: when the last request failed; equal to `met` if the request reached a server.
-    limit: how long the follower tries, in seconds: the longest limit since the last answer, 0 before the first failure.
+    answered: the time of the server's last response.
+    met: the time at which a request last reached a server, with or without a response.
+    failed: the time at which the last request failed; equal to `met` if that request reached a server.
+    limit: the seconds for which the follower keeps trying: the largest limit since the last response; 0 before a
+    failure.
     """
 
     answered: float
@@ -27,25 +29,25 @@ class Silence(Struct, frozen=True):
 
     @classmethod
     def since(cls, moment: float) -> "Silence":
-        """Return the silence that begins with an answer at this moment."""
+        """Return a silence that starts at this moment, when the server responded."""
         return cls(moment, moment, moment)
 
     def after(self, error: TransportError, moment: float) -> "Silence":
-        """Return the silence after another request has failed at this moment."""
+        """Return the silence after another request failed at this moment."""
         if isinstance(error, SilentError):
             return replace(self, met=moment, failed=moment, limit=SILENT_SECONDS)
         return replace(self, failed=moment, limit=max(self.limit, GONE_SECONDS))
 
     @property
     def is_over(self) -> bool:
-        """Whether the follower should stop trying to reach the server."""
+        """Whether the follower should give up on the server."""
         return self.failed - self.met >= GONE_SECONDS or self.failed - self.answered >= SILENT_SECONDS
 
 
 def explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
-    """Return a sentence on why the follower of a job stops, and how the user can follow the job again.
+    """Return a sentence that explains why the follower stops, and how the user can follow the job again.
 
-    ours: whether the server was started by `muster up`. Without a server, the nodes keep running the pods of a job.
+    ours: whether the server was started by `muster up`. The nodes keep running the job's pods while the server is down.
     """
     is_silent = isinstance(error, SilentError)
     lack = "not answered" if is_silent else "been gone"

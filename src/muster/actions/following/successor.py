@@ -1,4 +1,4 @@
-"""Wait for the job that gets the name of a deleted one."""
+"""Wait for a new job that has the name of a deleted job."""
 
 import asyncio
 
@@ -14,9 +14,10 @@ from muster.runtime.tasks import run_together
 
 
 async def wait_for_successor(client: Client, clock: Clock, random: Random, namespace: str, name: str, uid: str) -> None:
-    """Return once a Job or a JobSet has the name of a deleted job. uid: of the deleted job, which may still be there.
+    """Return once a Job or JobSet with another UID has the name of a deleted job.
 
-    A refusal to list jobs is logged, and the function waits on.
+    uid: the UID of the deleted job, whose object may still exist.
+    If the server refuses to list jobs, the refusal is logged and the wait continues.
     """
     appeared = asyncio.Event()
 

@@ -1,1 +1,1 @@
-"""Change jobs that were submitted, and explain them."""
+"""Change submitted jobs, and explain their state."""

@@ -1,6 +1,6 @@
-"""Alter a waiting or running job: its time limit, its queue and its priority.
+"""Change the time limit, the queue and the priority of a waiting or running job.
 
-All changes of one call are one write, so that a job gets all of them or none.
+All changes of one call are a single write, so they are applied atomically.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from muster.insight.text import format_span
 
 
 class Alteration(Struct, frozen=True):
-    """The new settings of a job. None or "" leaves a setting unchanged.
+    """The settings to change in a job. None or "" leaves a setting unchanged.
 
-    time_limit: the seconds that each attempt may run.
-    priority: a WorkloadPriorityClass.
-    force: set the limit even if that ends the current attempt at once.
+    time_limit: the maximum run time of each attempt, in seconds.
+    priority: the name of a WorkloadPriorityClass.
+    force: whether to set the time limit even if it has passed already, which ends the current attempt immediately.
     """
 
     time_limit: int | None = None
@@ -37,9 +37,9 @@ class Alteration(Struct, frozen=True):
 
 
 async def alter(session: Session, name: str, alteration: Alteration, now: datetime, *, uid: str = "") -> list[str]:
-    """Change the settings of a job; return a sentence about each changed one.
+    """Change the settings of a job; return one sentence for each changed setting.
 
-    uid: of the job that the caller means; "" for any of this name.
+    uid: the UID of the job; "" for any job of this name.
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     if alteration.queue:
@@ -67,7 +67,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
 
 
 def find_obstacle(job: JobRecord, alteration: Alteration, now: datetime) -> str:
-    """Return why the job cannot be altered like that; "" if it can, or if `force` overrides the objection."""
+    """Return the reason why the job cannot be altered this way; "" if it can, or if `force` overrides the objection."""
     name = job.metadata.name
     if job.end is not None or job.is_cancelled:
         return f"{name} has ended already" if job.end is not None else f"{name} has been cancelled already"
@@ -107,7 +107,7 @@ def _find_obstacle_to_queueing(job: JobRecord, alteration: Alteration) -> str:
 
 
 def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
-    """Return the JSON patch that makes the changes to the job's object; [] if nothing changes."""
+    """Return the JSON patch that applies the alteration to the job's object; empty if nothing changes."""
     labels = {QUEUE_NAME_LABEL: alteration.queue, PRIORITY_CLASS_LABEL: alteration.priority}
     new_labels = {**job.metadata.labels, **{label: value for label, value in labels.items() if value}}
     values: dict[str, Any] = {}
@@ -119,7 +119,7 @@ def make_edits(job: JobRecord, alteration: Alteration) -> list[dict[str, Any]]:
 
 
 def _list_limit_paths(job: JobRecord) -> list[str]:
-    """Return the JSON pointers of the time limit: one in a Job, one for each role in a JobSet."""
+    """Return the JSON pointers of the job's time limit: one in a Job, one per role in a JobSet."""
     if isinstance(job.source, Job):
         return ["/spec/activeDeadlineSeconds"]
     roles = range(len(job.source.spec.replicated_jobs))
@@ -127,7 +127,7 @@ def _list_limit_paths(job: JobRecord) -> list[str]:
 
 
 def describe(job: JobRecord, alteration: Alteration) -> list[str]:
-    """Return a sentence about each setting that the alteration changes, with the value before."""
+    """Return one sentence for each setting that the alteration changes, with the previous value."""
     name, labels = job.metadata.name, job.metadata.labels
     sentences = []
     if alteration.time_limit is not None:

@@ -35,11 +35,11 @@ _STARTS_NO_MORE = Cancellation("cancelled: it starts no more jobs until it is re
 async def cancel(
     client: Client, name: str, namespace: str, *, delete: bool = False, is_cron_job: bool = False, uid: str = ""
 ) -> str:
-    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome, with a hint at `--delete`.
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome with a hint about `--delete`.
 
-    delete: whether to delete the job, or the CronJob with its jobs, too.
-    is_cron_job: whether the name is that of a CronJob, even if a job has it.
-    uid: of the job that the caller means; "" for any job or CronJob of this name.
+    delete: whether to delete the job, or the CronJob with its jobs, as well.
+    is_cron_job: whether the name is the name of a CronJob, even if a job has the same name.
+    uid: the UID of the job; "" for any job or CronJob of this name.
     Raises `ApiError`, `TransportError`.
     """
     done = await _cancel_named(client, name, namespace, delete=delete, is_cron_job=is_cron_job, uid=uid)
@@ -60,9 +60,10 @@ async def _cancel_named(
 
 
 async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False, uid: str = "") -> Cancellation:
-    """End a job gracefully, or delete a pod group. A CronJob of this name stays.
+    """End a job gracefully, or delete a pod group. A CronJob of the same name is not changed.
 
-    delete: whether to delete the job, too. uid: of the job that the caller means; "" for any of this name.
+    delete: whether to delete the job as well.
+    uid: the UID of the job; "" for any job of this name.
     Raises `ApiError` (409 for another job of this name), `TransportError`.
     """
     try:
@@ -75,11 +76,12 @@ async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool 
 
 
 async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, uid: str) -> Cancellation:
-    """End a job gracefully; return what was done, also if it had ended already.
+    """End a job gracefully; return the outcome, also if the job had ended already.
 
-    In an embedded cluster the job gets the condition of a failed job. Its controller then ends the pods, and the node
-    keeps their logs. In any other cluster logs are deleted with the pods anyway, so the job is deleted. delete: delete
-    it in any case. Raises `ApiError`.
+    In an embedded cluster the job's status gets a Failed condition. Its controller then ends the pods, and the node
+    keeps their logs. In another cluster the logs disappear with the pods anyway, so the job is deleted.
+    delete: whether to delete the job in an embedded cluster, too.
+    Raises `ApiError`.
     """
     if delete or not await is_embedded(client):
         job = await get_job(client, name, namespace, uid)
@@ -104,12 +106,13 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, u
 
 
 async def cancel_trials(client: Client, name: str, namespace: str, indexes: str, *, uid: str = "") -> str:
-    """Cancel single trials of a sweep, which continues with the others; return the outcome as a phrase.
+    """Cancel some trials of a sweep, while its other trials continue; return the outcome as a phrase.
 
-    indexes: the trials, as in `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
-    Nothing is done if the sweep or these trials have ended. uid: of the sweep that the caller means; "" for any of this
-    name. Raises `ApiError`, `TransportError`, and `UserError` if another controller runs the sweep or there are no such
-    trials.
+    indexes: the indexes of the trials, as in `3,5-7`.
+    uid: the UID of the sweep; "" for any sweep of this name.
+    The Job's controller ends the pods of the trials, and does not count them as failures. Nothing changes if the sweep
+    or these trials have ended. Raises `ApiError`, `TransportError`, and `UserError` if another controller runs the
+    sweep or a trial does not exist.
     """
     is_ours = await is_embedded(client)
 
@@ -133,7 +136,7 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str,
 
 
 def _parse_trials(job: JobRecord, indexes: str) -> list[int]:
-    """Return the ranks of these trials. Raises `UserError`."""
+    """Return the ranks of the trials with these indexes. Raises `UserError`."""
     try:
         return [int(rank_of_trial(job, str(index))) for index in Array.parse(indexes)]
     except ValueError as error:
@@ -145,9 +148,9 @@ def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
 
 
 async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = False) -> Cancellation:
-    """Suspend a CronJob and cancel its running jobs, or delete all of them.
+    """Suspend a CronJob and cancel its running jobs, or delete the CronJob and its jobs.
 
-    Raises `ApiError`; 403 for a user without the right to cancel its jobs, before anything is changed.
+    Raises `ApiError`, with code 403 before any change if the user may not cancel the CronJob's jobs.
     """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     if delete:
@@ -155,23 +158,23 @@ async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = F
         return Cancellation("deleted, with its jobs")
     await _require_right_to_jobs(client, cron_job)
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    # The jobs are listed again: one may have started meanwhile, and the CronJob's status names it only later.
+    # The jobs are listed again, because a job may have started since then, before the CronJob's status names it.
     for job in list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job):
         await _end_if_present(client, job)
     return _STARTS_NO_MORE
 
 
 async def _require_right_to_jobs(client: Client, cron_job: CronJob) -> None:
-    """Raise `ApiError` (403) for a user who may not cancel the unfinished jobs of a CronJob.
+    """Raise `ApiError` (403) if the user may not cancel the unfinished jobs of a CronJob.
 
-    Do nothing if there are no such jobs.
+    Does nothing if the CronJob has no unfinished jobs.
     """
     name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
     jobs = list_unfinished_jobs((await client.list(JOB, namespace)).items, cron_job)
     if not jobs:
         return
     right = find_right_to_cancel(is_embedded=await is_embedded(client))
-    if not await has_right(client, right, jobs[0].metadata.name, namespace):  # it stands for the right to all
+    if not await has_right(client, right, jobs[0].metadata.name, namespace):  # one job stands for all
         raise forbidden(
             f"the jobs of CronJob {name} cannot be cancelled, and it was left as it is: you cannot {right.verb} "
             f'resource "{right.part}" in API group "{right.kind.group}" in the namespace "{namespace}"'
@@ -179,12 +182,15 @@ async def _require_right_to_jobs(client: Client, cron_job: CronJob) -> None:
 
 
 def find_right_to_cancel(*, is_embedded: bool) -> Right:
-    """Return the right that cancelling a Job takes. is_embedded: whether the cluster is an embedded one."""
+    """Return the right that a user needs to cancel a Job.
+
+    is_embedded: whether the cluster is an embedded one.
+    """
     return Right("patch", JOB, "status") if is_embedded else Right("delete", JOB)
 
 
 async def _end_if_present(client: Client, job: Job) -> None:
-    """End a Job, unless it is gone; another Job that has got its name is left alone. Raises `ApiError`."""
+    """End a Job if it still exists. Another Job with the same name is not changed. Raises `ApiError`."""
     meta = job.metadata
     try:
         await _end_job(client, meta.name, meta.namespace, delete=False, uid=meta.uid)
@@ -197,9 +203,10 @@ async def _end_if_present(client: Client, job: Job) -> None:
 
 
 def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
-    """Return the Jobs of a CronJob that have not ended, with those that a user created from it.
+    """Return the unfinished Jobs of a CronJob, including those that a user created from its template.
 
-    The status of the CronJob does not list the latter. jobs: of the namespace of the CronJob.
+    The CronJob's status does not list Jobs that a user created.
+    jobs: all Jobs in the CronJob's namespace.
     """
     return [
         job
@@ -211,9 +218,9 @@ def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
-    """Write the status that makes the controller end the job's pods.
+    """Write the failed status that makes the controller end the job's pods.
 
-    Raises `ApiError` (409) if a JobSet has changed meanwhile.
+    Raises `ApiError` (409) if a JobSet has changed since it was read.
     """
     if isinstance(job, JobSet):
         patch = make_jobset_failure(job, _CANCELLED_BY_USER, RealClock().now())

@@ -1,4 +1,4 @@
-"""Write a job from the version that was read, and retry if another client changed the job in between."""
+"""Read and rewrite a job, and retry if another client changed it between the read and the write."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -11,7 +11,7 @@ from muster.runtime.realclock import RealClock
 
 T = TypeVar("T")
 
-# A busy job often changes between reading and writing. While a write is stored, reads return the version before it.
+# A busy job often changes between a read and a write. While a write is being stored, reads return the previous version.
 ATTEMPTS = 10
 _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 
@@ -19,11 +19,12 @@ _FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.01, 0.5
 async def rewrite_object(
     client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]], uid: str = ""
 ) -> T:
-    """Read a job and pass it to `write`, which changes it on the server; return its result.
+    """Read a job and pass it to `write`, which changes it on the server; return the result of `write`.
 
-    Both are done again after each conflict, up to a limit. Every attempt is about the job of the first one: another job
-    that has got its name is left alone. uid: of the job that the caller means; "" for the present one of this name.
-    Raises `ApiError` (409 for another job), and what reading and `write` raise.
+    Both are repeated after a conflict, up to a fixed number of attempts. All attempts change the same job, even if
+    another job gets its name.
+    uid: the UID of the job; "" for the current job of this name.
+    Raises `ApiError` (409 for another job), and all errors of the read and of `write`.
     """
     for attempt in range(1, ATTEMPTS + 1):
         job = await get_job(client, name, namespace, uid)
@@ -38,5 +39,8 @@ async def rewrite_object(
 
 
 async def pause_after_conflict(attempt: int) -> None:
-    """Wait until another client's write is probably stored; twice as long after each attempt. attempt: from 1."""
+    """Wait until another client's write is probably stored. The pause doubles with each attempt.
+
+    attempt: the number of the attempt, from 1.
+    """
     await RealClock().sleep(min(_FIRST_PAUSE_SECONDS * 2 ** (attempt - 1), _MAX_PAUSE_SECONDS))

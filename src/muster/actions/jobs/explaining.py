@@ -1,4 +1,4 @@
-"""Explain why a job does not run, in this cluster and in the worker cluster that MultiKueue dispatched it to."""
+"""Explain why a job does not run, in this cluster and in the worker cluster to which MultiKueue dispatched it."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,10 +24,10 @@ async def explain(
     *,
     kind: Kind[Pod] = POD_LINES,
 ) -> tuple[JobReadings, Sequence[JobLevel]] | None:
-    """Return the readings about a job with the levels that explain it, or None if there is no such job.
+    """Return what was read about a job, and the levels that explain its state; None if the job does not exist.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch.
-    kind: the view of pods to read.
+    memo: cached results of earlier calls, for a caller that keeps its lists up to date with watches.
+    kind: the representation of pods to read.
     Raises `ApiError`.
     """
     readings = await investigate(client, namespace, name, now, memo, kind=kind)
@@ -37,9 +37,9 @@ async def explain(
 
 
 async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[JobLevel]) -> Sequence[JobLevel]:
-    """Return the levels, with those about pods taken from the worker cluster that runs the job.
+    """Return the levels, with the levels about pods replaced by those of the worker cluster that runs the job.
 
-    Return them unchanged if there is no such cluster, or it cannot be read.
+    Returns them unchanged if the job has no worker cluster, or if the cluster cannot be read.
     """
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.state.finished:
@@ -48,6 +48,6 @@ async def _add_levels_there(client: Client, readings: JobReadings, here: Sequenc
         async with make_reach(client)(cluster) as there:
             await copy_of(client, there, readings.job)
             there_readings = await investigate(there, readings.namespace, readings.name, readings.now)
-    except (ApiError, OutOfReachError, TransportError):  # the user still gets the levels of this cluster
+    except (ApiError, OutOfReachError, TransportError):  # the levels of this cluster are shown anyway
         return here
     return here if there_readings is None else join_levels(here, describe_levels(there_readings))

@@ -32,17 +32,18 @@ class _QueueSpec(Struct, frozen=True, rename="camel"):
 
 
 class _Queue(Struct, frozen=True):
-    """The fields that stop a queue, which a ClusterQueue and a LocalQueue have in common."""
+    """A ClusterQueue or LocalQueue, reduced to the fields that stop it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _QueueSpec = _QueueSpec()
 
 
 async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool, uid: str = "") -> str:
-    """Set the stop policy of a queue: hold, drain or resume it; return the outcome as a sentence.
+    """Set the stop policy of a queue, which holds, drains or resumes it; return the outcome as a sentence.
 
-    cluster: whether it is a ClusterQueue. uid: of the queue that the caller means; "" for any of this name. Raises
-    `ApiError` (409 for another queue), and `UserError` if there is no such queue.
+    cluster: whether the queue is a ClusterQueue.
+    uid: the UID of the queue; "" for any queue of this name.
+    Raises `ApiError` (409 for another queue), and `UserError` if the queue does not exist.
     """
     kind = (CLUSTER_QUEUE if cluster else LOCAL_QUEUE).seen_as(_Queue)
     namespace = "" if cluster else session.namespace
@@ -69,7 +70,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
 
 
 async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> str:
-    """Return a remark on a stopped queue of the other kind with the same name; "" if there is none."""
+    """Return a remark about a stopped queue of the other kind with the same name; "" if there is none."""
     kind = LOCAL_QUEUE if cluster else CLUSTER_QUEUE
     other = await get_or_none(session.client, kind.seen_as(_Queue), name, session.namespace if cluster else "")
     if other is None or other.spec.stop_policy == STOP_NONE:
@@ -78,10 +79,10 @@ async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> 
 
 
 async def _find_job_and_workload(session: Session, name: str, uid: str) -> tuple[JobRecord | None, Workload | None]:
-    """Return the job with this name and its Workload, each None if it does not exist.
+    """Return the job with this name and its Workload; either is None if it does not exist.
 
-    Raises `ApiError` (409) for a job of another UID, and if the job queues and the user may not read its Workload,
-    because the queue would undo a change of the job alone.
+    Raises `ApiError` (409) if the job has another UID. Also raises `ApiError` if the job is queued and the user may not
+    read its Workload, because the queue would undo a change of the job alone.
     """
     readings = await find(session.client, session.namespace, name)
     if found := find_job_uid(readings.job, readings.workload):
@@ -95,8 +96,8 @@ async def _find_job_and_workload(session: Session, name: str, uid: str) -> tuple
 async def set_active(session: Session, name: str, *, active: bool, uid: str = "") -> str:
     """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence.
 
-    uid: of the job that the caller means; "" for any job or CronJob of this name. Raises `ApiError` (409 for another
-    job), `UserError`.
+    uid: the UID of the job; "" for any job or CronJob of this name.
+    Raises `ApiError` (409 for another job), `UserError`.
     """
     job, workload = await _find_job_and_workload(session, name, uid)
     if job is None and workload is None:
@@ -126,7 +127,7 @@ async def set_active(session: Session, name: str, *, active: bool, uid: str = ""
 
 
 async def set_starting(client: Client, cron_job: CronJob, *, starting: bool) -> str:
-    """Suspend a CronJob or resume it; return the outcome as a sentence. Raises `ApiError`."""
+    """Suspend or resume a CronJob; return the outcome as a sentence. Raises `ApiError`."""
     name = cron_job.metadata.name
     if bool(cron_job.spec.suspend) != starting:
         return f"{name} is {'not held' if starting else 'held already'}"

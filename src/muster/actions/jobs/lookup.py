@@ -1,4 +1,4 @@
-"""Find the job of a name that a user typed; the error for an unknown name suggests the most similar one."""
+"""Find a job by the name that the user gave. The error for an unknown name suggests the most similar name."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ from muster.insight.reader.listing.views import POD_LINES
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
-_MOST_NAMES = 500  # The maximum number of existing names that an unknown name is compared with.
+_MOST_NAMES = 500  # The maximum number of existing names to compare an unknown name with.
 
 
 async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> JobRecord:
     """Return the job with this name.
 
-    uid: of the job that the caller means; "" for any job of this name.
-    Raises `ApiError`: 404 if there is no such job, with the name of the most similar one; 409 if it has another UID.
+    uid: the UID of the job; "" for any job of this name.
+    Raises `ApiError`: 404 if there is no such job, with the most similar name; 409 if the job has another UID.
     """
     try:
         job = await record_named(client, name, namespace)
@@ -40,10 +40,11 @@ async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> J
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """Return a sentence that there is no job with this name, with the most similar name that the user may see.
+    """Return a sentence that no job has this name, with the most similar name that the user may see.
 
-    If pods of a group with this name do not queue yet, the sentence says why instead. namespace: "" means all
-    namespaces. Errors of the server only shorten the sentence.
+    If there is a pod group of this name that is not queued yet, the sentence says why instead.
+    namespace: the namespace to search; "" for all namespaces.
+    Errors of the server only make the sentence shorter.
     """
     names: list[str] = []
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
@@ -62,7 +63,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
 
 
 async def _describe_unqueued_group(client: Client, name: str, namespace: str) -> str:
-    """Return why the pods of a group with this name do not queue; "" if the user sees no such pods."""
+    """Return the reason why the pods of the group with this name are not queued; "" if the user sees no such pods."""
     try:
         # The name of the group may be an annotation, which no server selects by.
         pods = await list_all(client, POD_LINES, namespace, labels=MANAGED_LABEL)
@@ -71,7 +72,7 @@ async def _describe_unqueued_group(client: Client, name: str, namespace: str) ->
     living = [pod for pod in pods if group_name(pod.metadata) == name and not is_finished(pod)]
     if not living:
         return ""
-    from muster.insight.jobs.unqueued import UnqueuedGroup, explain_unqueued  # importing it takes long
+    from muster.insight.jobs.unqueued import UnqueuedGroup, explain_unqueued  # importing it is slow
 
     group = UnqueuedGroup(living[0].metadata.namespace, name, tuple(living))
     return f"{explain_unqueued(group)} (to remove it: kubectl delete pods {group.selector})"

@@ -1,6 +1,6 @@
-"""Find groups of pods that queue without a job, cancel them, and wait for their end.
+"""Find pod groups that are queued without a job, cancel them, and wait for their end.
 
-The names of the groups are those that `muster ps` shows.
+The names of the groups are the names that `muster ps` shows.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Cancellation(Struct, frozen=True):
     """The outcome of the cancellation of a job, a pod group or a CronJob.
 
-    outcome: as a phrase. rest: what `--delete` removes beyond it; "" for nothing.
+    outcome: a phrase for the user.
+    rest: what `--delete` would remove in addition; "" for nothing.
     """
 
     outcome: str
@@ -40,9 +41,9 @@ _DELETED = Ending(1, "it was deleted")
 
 
 async def find_pods(client: Client, namespace: str, name: str) -> Workload | None:
-    """Return the Workload of the pod group, or of the single pod, of this name.
+    """Return the Workload of the pod group or single pod with this name.
 
-    The result is None if there is none, or the user may not see Workloads.
+    Returns None if there is none, or if the user may not list Workloads.
     """
     workloads = filter(_is_of_pods, await list_or_none(client, WORKLOAD, namespace) or ())
     named = (one for one in workloads if name in (one.metadata.name, display_name(one.metadata, namespace)))
@@ -55,10 +56,10 @@ def _is_of_pods(workload: Workload) -> bool:
 
 
 async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool) -> Cancellation:
-    """Delete the Workload of pods, and with it the pods. Raises `ApiError`.
+    """Delete the Workload of pods, and thereby the pods. Raises `ApiError`.
 
-    The pods are deleted with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are
-    replaced. A Workload that has finished stays, unless `also_finished`.
+    The pods are deleted together with their Workload (Kueue KEP-976), including pods that a finalizer retains until
+    they are replaced. A finished Workload is deleted only if `also_finished` is set.
     """
     if is_true(workload.status.conditions, FINISHED) and not also_finished:
         return HAS_ENDED
@@ -70,9 +71,10 @@ async def cancel_pods(client: Client, workload: Workload, *, also_finished: bool
 async def follow_pods(
     client: Client, clock: Clock, random: "Random", workload: Workload, report: Callable[[JobState], None]
 ) -> Ending:
-    """Wait until the Workload of pods has finished or is deleted; return its ending.
+    """Wait until the Workload of pods has finished or was deleted; return its ending.
 
-    report: called with every new state. Raises `ApiError`, `TransportError`.
+    report: called with each new state.
+    Raises `ApiError`, `TransportError`.
     """
     import asyncio  # cancelling needs none of these, and they take long to load
 

@@ -1,4 +1,4 @@
-"""Retry the trials of a sweep that have not succeeded, as a new Job with the same indexes."""
+"""Retry the failed and unfinished trials of a sweep, in a new Job with the same indexes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,10 @@ from muster.runtime.ids import Ids
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A sweep that retries trials of an earlier sweep. of: how many trials the earlier sweep has."""
+    """A submitted sweep that retries trials of an earlier sweep.
+
+    of: the number of trials of the earlier sweep.
+    """
 
     name: str
     trials: Array
@@ -31,7 +34,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """A sweep that can be submitted: its manifest, and what it retries."""
+    """A sweep that is ready to be submitted: its manifest, and the trials that it retries."""
 
     retry: Retry
     manifest: dict[str, Any]
@@ -40,12 +43,13 @@ class Repetition:
 async def retry(
     client: Client, name: str, namespace: str, new: str, ids: Ids, account: str = "", *, uid: str = ""
 ) -> Retry | None:
-    """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
+    """Submit a sweep that retries the unsuccessful trials of a sweep; return None if all trials have succeeded.
 
-    new: the name of the new sweep; "" for a generated one. account: who submits it, as for `sign_manifest`.
-    uid: of the sweep that the caller means; "" for any of this name.
-
-    Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the name is taken.
+    new: the name of the new sweep; "" for a generated name.
+    account: the name of the submitter, as in `sign_manifest`.
+    uid: the UID of the earlier sweep; "" for any sweep of this name.
+    Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the new name is
+    taken.
     """
     made = await prepare_retry(client, name, namespace, new, ids, account, uid=uid)
     if made is None:
@@ -85,18 +89,18 @@ async def prepare_retry(
 
 
 def list_unfinished_ranks(job: JobRecord) -> list[int]:
-    """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran.
+    """Return the ranks of the trials that failed, or did not run before the sweep ended.
 
-    Trials that a user cancelled one by one are left out.
+    Trials that a user cancelled individually are left out.
     """
     assert job.array is not None, "it is a sweep"
     return (job.succeeded_trials | job.cancelled_trials).lowest_missing(len(job.array), len(job.array))
 
 
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
-    """Return the pod template of a job as it was before the queue injected fields.
+    """Return the pod template of a job from before the queue injected fields.
 
-    The result is None if the user sees no Workload of the job.
+    Returns None if the user cannot read the job's Workload.
     """
     labels = labels_of(job.metadata.uid)
     workloads = await list_or_none(client, WORKLOAD.seen_as(dict), job.metadata.namespace, labels=labels) or ()

@@ -1,4 +1,4 @@
-"""Change the number of workers of a job, based on the version of the job that was read."""
+"""Change the number of workers of a job. The write fails if the job has changed since it was read."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -14,17 +14,17 @@ from muster.insight.record import JobRecord
 
 
 class ObjectionError(UserError):
-    """The user probably does not mean this number of workers. With `force`, the change is made anyway."""
+    """A number of workers that the user probably did not intend. With `force`, the change is made anyway."""
 
 
 class Part(Struct, frozen=True):
-    """The part of a job that changes size: a Job, or a role of a JobSet.
+    """The part of a job that is resized: a Job, or a role of a JobSet.
 
-    name: of the job.
+    name: the name of the job.
     place: the index of the role in the JobSet; None for a Job.
-    jobs: how many Jobs the role has.
+    jobs: the number of Jobs of the role.
     fixed: whether the workers have a fixed WORLD_SIZE.
-    sweep: whether the size limits how many trials run at a time.
+    sweep: whether the size is the maximum number of concurrent trials.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Part(Struct, frozen=True):
 
     @property
     def each(self) -> int:
-        """The number of workers of each of its Jobs."""
+        """The number of workers of each Job of this part."""
         return pods_at_once(self.spec)
 
     @property
     def workers(self) -> int:
-        """The current number of workers."""
+        """The current number of workers of this part."""
         return self.jobs * self.each
 
 
@@ -77,10 +77,7 @@ async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> 
 
 
 def list_size_fields(part: Part, workers: int) -> dict[str, int]:
-    """Return the new values, by JSON pointer, of the JobSet's fields that set the number of a role's workers.
-
-    Raises `UserError`.
-    """
+    """Return the new values of the JobSet's fields that set the size of a role, by JSON pointer. Raises `UserError`."""
     role = f"/spec/replicatedJobs/{part.place}"
     if part.jobs == 1 and workers == 0:
         raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
@@ -93,9 +90,9 @@ def list_size_fields(part: Part, workers: int) -> dict[str, int]:
 
 
 def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
-    """Return the fields of a Job's spec for this number of workers: its parallelism, and for a gang its completions.
+    """Return the fields of a Job's spec for this number of workers: parallelism and, for a gang, completions.
 
-    Raises `UserError` if the Job's completions forbid that number.
+    Raises `UserError` if the Job's completions do not allow that number.
     """
     spec = part.spec
     if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
@@ -109,7 +106,7 @@ def make_size_fields(part: Part, workers: int) -> dict[str, Any]:
 
 
 def objection_to(part: Part, workers: int) -> str:
-    """Return why this number of workers is probably a mistake; "" if it is plausible."""
+    """Return the reason why this number of workers is probably a mistake; "" if it is plausible."""
     name, bounds = part.name, part.bounds
     if part.place is None and make_size_fields(part, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
@@ -142,11 +139,12 @@ async def scale(
     force: bool = False,
     find_objection: FindObjection = objection_to,
 ) -> Part:
-    """Change the number of workers of a job, or of one of its roles; return the part as it was before.
+    """Change the number of workers of a job or of one of its roles; return the part from before the change.
 
-    uid: of the job that the caller means; "" for any of this name.
-    find_objection: returns why the caller refuses a size of the part that is about to be written.
-    force: change the size even if there is an objection. Raises `ApiError`, `ObjectionError`, `UserError`.
+    uid: the UID of the job; "" for any job of this name.
+    force: whether to change the size in spite of an objection.
+    find_objection: returns the caller's objection to a size of the part, just before the write; "" if there is none.
+    Raises `ApiError`, `ObjectionError`, `UserError`.
     """
 
     async def resize(job: JobRecord) -> Part:
@@ -162,7 +160,7 @@ async def scale(
 
 
 def explain_later_sizes(part: Part, workers: int) -> str:
-    """Return a sentence on how the number of workers may change later; "" if it will not."""
+    """Return a sentence about how the number of workers may change later; "" if it will not change."""
     if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
         return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
     bounds = part.bounds

@@ -1,4 +1,4 @@
-"""Carry out a move: read the cluster, take the first remaining step, and read again."""
+"""Execute a move: read the cluster, execute the first remaining step, and repeat."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -33,10 +33,10 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
 
-# Pods stop within their grace period; an engine has to pull its image and acquire the Lease.
+# The timeout of a wait: pods stop within their grace period, and an engine has to pull its image and acquire the Lease.
 STOP_SECONDS: Final = 300.0
 LEAD_SECONDS: Final = 600.0
-# If a step is due for the third time, another program undoes it.
+# A step that is due for the third time is probably undone by another program.
 _MOST_TIMES: Final = 2
 
 Plan = Callable[[MoveState], list[MoveStep]]
@@ -45,13 +45,13 @@ Plan = Callable[[MoveState], list[MoveStep]]
 class Move:
     """The move of one cluster from Kueue to Muster, or back.
 
-    It takes the first step of the plan, reads the cluster, plans again, and so on until no step is left.
+    It executes the first step of the plan, reads the cluster again and plans again, until no step remains.
     """
 
     def __init__(self, client: Client, inputs: ExternalInputs, options: Options, report: Callable[[str], None]) -> None:
         """Prepare the move.
 
-        report: called with the text of each step as the step begins, and with the reason of a wait.
+        report: called with the text of each step when the step starts, and with the reason for each wait.
         """
         self.documents = make_documents(options)
         # The help of `muster manifests` uses the same field manager, so that later applies do not conflict.
@@ -65,9 +65,10 @@ class Move:
         return await observe(self._client, self._options, self.documents, self._learned)
 
     async def run(self, plan: Plan) -> int:
-        """Carry out all remaining steps; return how many. Raises `RefusedError`, and `ApiError` if the server refuses.
+        """Execute all remaining steps; return their number.
 
-        A run that ends early leaves the cluster in a state from which the next run continues.
+        Raises `RefusedError`, and `ApiError` if the server refuses.
+        If a run is interrupted, the next run continues from the state of the cluster.
         """
         times, since = Counter[str](), dict[str, float]()
         while steps := plan(await self.read_state()):
@@ -88,7 +89,7 @@ class Move:
         return times.total() + len(since)
 
     async def rehearse(self, steps: Sequence[MoveStep]) -> None:
-        """Carry out only the dry runs among the steps, which test whether later steps will succeed.
+        """Execute only the dry runs among the steps, which test whether later steps would succeed.
 
         Raises `RefusedError`.
         """
@@ -181,7 +182,7 @@ class Move:
 
 
 def _explain_no_leader(engine: Engine | None, namespace: str, lease: str) -> str:
-    """Return why no replica of the engine acquired the Lease, as far as the cluster shows it."""
+    """Return the reason why no replica of the engine acquired the Lease, as far as the cluster shows it."""
     if engine is None:
         return f"no engine renews the Lease {namespace}/{lease}, and there is no Deployment of it: run this again"
     why = "; ".join(engine.troubles[:3]) or f"see kubectl -n {engine.namespace} logs deployment/{engine.name}"

@@ -1,4 +1,4 @@
-"""Read the state of a cluster that a move between Kueue and Muster depends on. It writes nothing."""
+"""Read the state of a cluster that a move between Kueue and Muster depends on. The module writes nothing."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from muster.operator.takeover import is_kueues
 from muster.runtime.client import Client
 from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, VISIBILITY_SERVICE
 
-# Kueue's chart gives its manager these labels under any release name.
+# Kueue's Helm chart gives its manager these labels, whatever the name of the release.
 _KUEUE_LABELS: Final = "app.kubernetes.io/name=kueue,control-plane=controller-manager"
 _CONFIGURATIONS: Final = (MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION)
 _AT_ONCE: Final = 8
@@ -32,8 +32,10 @@ Key = tuple[str, str, str]
 class Engine:
     """A Deployment that runs an engine: Kueue's manager, or Muster.
 
-    replicas: the desired number of replicas. pods: the pods that have not ended. troubles: why pods do not run.
-    deleting: whether the Deployment is being deleted and waits for its pods to end.
+    replicas: the desired number of replicas.
+    pods: the pods that have not terminated.
+    troubles: the reasons why pods do not run.
+    deleting: whether the Deployment is being deleted and waits for its pods to terminate.
     """
 
     namespace: str
@@ -46,13 +48,14 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts that a move has found out so far and that reading the cluster once does not show.
+    """Facts that a move has learned so far and that one read of the cluster does not show.
 
-    tried: the server accepted Muster's documents in a dry run.
-    lease_free: no engine but a replica of Muster renews the Lease.
-    muster_leads, kueue_leads: a replica of that engine renews the Lease.
-    given_back: all Workloads were handed back to Kueue.
-    applied: the documents that the server accepted; it may store them in another form.
+    tried: whether the server accepted Muster's documents in a dry run.
+    lease_free: whether only a replica of Muster, or nobody, renews the Lease.
+    muster_leads: whether a replica of Muster renews the Lease.
+    kueue_leads: whether a replica of Kueue's manager renews the Lease.
+    given_back: whether all Workloads were handed back to Kueue.
+    applied: the documents that the server accepted; the server may store them in another form.
     """
 
     tried: bool = False
@@ -65,7 +68,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class MoveState:
-    """The state of a cluster at the start of a step.
+    """The state of a cluster before a step of a move.
 
     kueue: the Deployments of Kueue's manager.
     muster: the Deployment of Muster.
@@ -74,8 +77,8 @@ class MoveState:
     api_services: the APIServices of the visibility API.
     service: the Service of the webhooks.
     namespace: the namespace of the engines.
-    kueue_state: Kueue's part of the cluster, as captured by a takeover.
-    live: the documents of Muster that the cluster has, by `identify_object`.
+    kueue_state: the part of the cluster that belongs to Kueue, as a takeover captured it.
+    live: the existing objects of Muster's documents, by `identify_object`.
     """
 
     kueue: Sequence[Engine] = ()
@@ -91,13 +94,13 @@ class MoveState:
 
 
 def identify_object(document: Mapping[str, Any]) -> Key:
-    """Return the kind, the namespace and the name of an object, which identify it."""
+    """Return the kind, the namespace and the name of an object, which together identify it."""
     meta = document["metadata"]
     return document["kind"], meta.get("namespace") or "", meta["name"]
 
 
 def is_musters(api_service: Json) -> bool:
-    """Return whether an APIService leads to Muster's Service for the visibility API."""
+    """Return whether an APIService routes to Muster's Service for the visibility API."""
     service = api_service["spec"].get("service") or {}
     return bool(service.get("name") == VISIBILITY_SERVICE)
 
@@ -111,7 +114,7 @@ async def find_kueue(client: Client) -> list[Engine]:
 
 
 async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> MoveState:
-    """Return the state of the cluster that a move depends on: the engines, webhooks, Services and documents.
+    """Read the state of the cluster that a move depends on: the engines, webhooks, Services and documents.
 
     Raises `ApiError`.
     """
@@ -139,7 +142,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
 
 
 async def _read_webhooks(client: Client) -> tuple[list[Json], list[Json]]:
-    """Return the webhook configurations of Kueue's manager, and those of Muster. Raises `ApiError`."""
+    """Return the webhook configurations of Kueue's manager and of Muster. Raises `ApiError`."""
     kueues: list[Json] = []
     own: list[Json] = []
     for kind in _CONFIGURATIONS:
@@ -177,7 +180,7 @@ def _find_troubles(pod: Pod) -> list[str]:
 
 
 async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Json]:
-    """Return the existing objects of these documents, by `identify_object`; missing ones are left out."""
+    """Return the existing objects that these documents describe, by `identify_object`."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def find(document: Json) -> Json | None:

@@ -1,4 +1,4 @@
-"""Find objects that only Muster runs, as `muster manifests --uninstall` does."""
+"""Find objects that only Muster processes, as `muster manifests --uninstall` also does."""
 
 from collections.abc import Callable
 
@@ -16,10 +16,11 @@ from muster.runtime.realclock import Clock
 
 
 async def find_dependents(client: Client, clock: Clock, options: Options, report: Callable[[str], None]) -> list[str]:
-    """Return titles of the objects that no other program would run without Muster.
+    """Return titles of the objects that no program would process without Muster.
 
-    They are each JobSet that no other controller runs, and each pod that waits for Muster's scheduler. report: called
-    with the reason of a wait. Raises `ApiError`.
+    These are the JobSets that no other controller runs, and the pods that wait for Muster's scheduler.
+    report: called with the reason for each wait.
+    Raises `ApiError`.
     """
     settings = beside_others(options.settings)
     jobsets = [one for one in await list_or_none(client, JOB_SET) or () if _is_run_here(one)]

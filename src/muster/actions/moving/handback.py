@@ -1,8 +1,8 @@
-"""Decide the remaining steps until Kueue's manager replaces Muster again. Pure.
+"""Plan the remaining steps until Kueue's manager runs in Muster's place again. Pure.
 
-Muster's webhooks are deleted first, so that the server refuses nothing while no engine answers. Then Muster stops, its
-Workloads are handed back, and the objects of Muster alone are deleted. Definitions, queues, Workloads and jobs stay.
-Kueue's webhooks are restored right before its manager starts.
+Muster's webhooks are deleted first, so that the server refuses no request while no engine runs. Then Muster stops, its
+Workloads are handed back, and the objects that only Muster uses are deleted. CRDs, queues, Workloads and jobs stay.
+Kueue's webhooks are restored immediately before its manager starts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,10 +32,10 @@ from muster.install.documents import kind_of
 from muster.install.options import NAME, Json, Options
 from muster.operator.replica import FIELD_MANAGER
 
-# Documents of these kinds are in Kueue's manifest, too.
+# Kueue's manifest contains documents of these kinds, too.
 _SHARED_KINDS: Final = ("Namespace", "CustomResourceDefinition")
 _SHARED_NAMES: Final = "kueue-"
-# Documents of these kinds, and the engine's Deployment, are deleted by separate steps.
+# Separate steps delete documents of these kinds, and the engine's Deployment.
 _APART: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
 
 WITHOUT_KUEUE: Final = (
@@ -44,15 +44,16 @@ WITHOUT_KUEUE: Final = (
 
 
 def include_extras(options: Options) -> Options:
-    """Return the options with all extras, because the cluster does not show which extras an installation has."""
+    """Return the options with all extras enabled, because the cluster does not show which extras were installed."""
     return replace(options, cert_manager=True, monitoring=True, dashboard=True)
 
 
 def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[MoveStep]:
-    """Return the remaining steps in order; none once Kueue's manager leads, or if Muster cannot start it.
+    """Return the remaining steps in order; empty once Kueue's manager leads, or if Muster cannot start it.
 
-    documents: everything that Muster installs, with its extras.
-    left: objects that no engine would run once Muster is stopped. Raises `RefusedError`.
+    documents: everything that Muster installs, including extras.
+    left: titles of the objects that no engine would process once Muster has stopped.
+    Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
     runs = manager is not None and manager.replicas > 0
@@ -88,7 +89,7 @@ def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], 
             steps.append(make_scale_step(manager, seen.kueue_state.replicas, "start Kueue's manager"))
         if manager is not None and not seen.learned.kueue_leads:
             steps.append(await_event(AwaitedEvent.KUEUE_LEADS))
-        # Without Kueue's manager the kept objects are useless: Kueue's own manifest brings all of them.
+        # The kept objects are useless without Kueue's manager, and Kueue's manifest creates all of them.
         steps.append(make_delete_step(CONFIG_MAP, options.namespace, kueuestate.NAME))
     return steps
 
@@ -103,7 +104,7 @@ def _is_gone(seen: MoveState, documents: Sequence[Json]) -> bool:
 
 
 def _plan_removals(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
-    """Yield the steps that delete the existing objects that only Muster uses, each before those it depends on."""
+    """Yield the steps that delete the objects that only Muster uses, each before the objects that it depends on."""
     for document in reversed(documents):
         _, namespace, name = identify_object(document)
         if _is_own(document) and identify_object(document) in seen.live:
@@ -113,7 +114,7 @@ def _plan_removals(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveS
 def _plan_returns(
     seen: MoveState, options: Options, manager: Engine, state: kueuestate.KueueState
 ) -> Iterator[MoveStep]:
-    """Yield the steps that restore the objects of Kueue that the takeover removed or changed."""
+    """Yield the steps that restore the objects of Kueue that the takeover deleted or changed."""
     if seen.namespace is not None and (patch := kueuestate.namespace_patch(state, seen.namespace)) is not None:
         words = "give the namespace its Pod Security level again"
         yield Patch(words, NAMESPACE, "", options.namespace, patch)
@@ -132,7 +133,7 @@ def _plan_returns(
 def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
     """Yield the step that removes Muster from the field managers of Kueue's objects.
 
-    Kueue's manifest can then be applied without conflicts.
+    After that, Kueue's manifest can be applied without conflicts.
     """
     live = [
         seen.live[identify_object(each)] | _read_type(each)
@@ -154,10 +155,10 @@ def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveS
 
 
 def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
-    """Return the managed fields of an object without Muster's entries; None if Muster has no entry.
+    """Return an object's `managedFields` without Muster's entries; None if Muster has no entry.
 
-    before: the entries that the object had before a takeover deleted it. A single empty entry makes the server forget
-    all entries.
+    before: the entries of the object from before a takeover deleted it.
+    If no entry would remain, the result is a single empty entry, which makes the server clear the field.
     """
     others = [each for each in entries if each.get("manager") != FIELD_MANAGER]
     earlier = [each for each in before if each.get("manager") != FIELD_MANAGER]

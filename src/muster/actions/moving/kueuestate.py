@@ -1,6 +1,6 @@
-"""Capture Kueue's part of a cluster before a takeover, so that `muster handback` can restore it. Pure.
+"""Capture the objects of Kueue before a takeover, so that `muster handback` can restore them. Pure.
 
-One ConfigMap in the engines' namespace stores the objects that the takeover deletes or overwrites. It is written before
+A ConfigMap in the engines' namespace stores the objects that the takeover deletes or overwrites. It is written before
 the takeover removes anything.
 """
 
@@ -18,12 +18,12 @@ _ENFORCED: Final = "pod-security.kubernetes.io/enforce"
 
 
 class KueueState(Struct, frozen=True):
-    """Kueue's part of a cluster as it was before the takeover.
+    """The objects and settings of Kueue from before the takeover.
 
-    replicas: the replicas of Kueue's manager.
+    replicas: the number of replicas of Kueue's manager.
     objects: Kueue's webhook configurations and APIServices.
     service: the selector and the ports of the Service for Kueue's webhooks; empty if there was none.
-    enforced: the Pod Security level of the namespace; "" if it had none.
+    enforced: the enforced Pod Security level of the namespace; "" if it had none.
     """
 
     replicas: int = 1
@@ -35,7 +35,7 @@ class KueueState(Struct, frozen=True):
 def capture_state(
     replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
 ) -> KueueState:
-    """Return the state to restore later, from the objects as they are now."""
+    """Return the state to restore later, from the current objects."""
     spec = (service or {}).get("spec") or {}
     service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
     labels = (namespace.get("metadata") or {}).get("labels") or {}
@@ -49,7 +49,7 @@ def config_map(state: KueueState, namespace: str) -> Json:
 
 
 def state_in(document: Mapping[str, Any] | None) -> KueueState | None:
-    """Return the state that a ConfigMap stores, or None without a ConfigMap.
+    """Return the state that a ConfigMap stores; None if `document` is None.
 
     Raises `msgspec.ValidationError` if the content is malformed.
     """
@@ -59,9 +59,9 @@ def state_in(document: Mapping[str, Any] | None) -> KueueState | None:
 
 
 def service_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
-    """Return the merge patch that points the Service to Kueue's manager again.
+    """Return the merge patch that points the webhook Service to Kueue's manager again.
 
-    The result is None if the Service points there already, or there was no Service before the takeover.
+    Returns None if the Service points there already, or if there was no Service before the takeover.
     """
     spec = live.get("spec") or {}
     if not state.service or all(spec.get(part) == value for part, value in state.service.items()):
@@ -72,7 +72,7 @@ def service_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
 
 
 def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
-    """Return the merge patch that restores the Pod Security level of the namespace; None if it is unchanged."""
+    """Return the merge patch that restores the Pod Security level of the namespace; None if it has not changed."""
     labels = (live.get("metadata") or {}).get("labels") or {}
     if labels.get(_ENFORCED, "") == state.enforced:
         return None
@@ -80,9 +80,9 @@ def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
 
 
 def _strip_server_fields(document: Json) -> Json:
-    """Return an object without the fields that the server sets, but with its managed fields.
+    """Return an object without the fields that the server sets, except `managedFields`.
 
-    With the managed fields, Kueue's manifest can later be applied without conflicts.
+    With `managedFields`, Kueue's manifest can later be applied without conflicts.
     """
     meta = document["metadata"]
     metadata = {part: meta[part] for part in ("name", "labels", "annotations", "managedFields") if meta.get(part)}

@@ -1,4 +1,4 @@
-"""The steps of a move. Each is one write to the cluster, or a wait. Values only."""
+"""The steps of a move. Each step is one write to the cluster, or a wait. This module only defines them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from muster.install.options import Json
 
 
 class RefusedError(Exception):
-    """The error of a move that would disturb running jobs, or cannot continue; the message says why."""
+    """A move that is refused because it would disturb running jobs or cannot continue.
+
+    The message contains the reason.
+    """
 
 
 class AwaitedEvent(Enum):
-    """An event that a move waits for; the value describes it to users."""
+    """An event that a move waits for. The value is its description for users."""
 
     KUEUE_STOPPED = "wait until the pods of Kueue's manager have ended"
     LEASE_FREE = "see that no engine renews the Lease"
@@ -25,35 +28,38 @@ class AwaitedEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """One step of a move. text: an imperative sentence for users."""
+    """One step of a move.
+
+    text: an imperative sentence that describes the step to users.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Try(MoveStep):
-    """The step that sends documents to the server in a dry run, which changes nothing."""
+    """A step that sends documents to the server in a dry run."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Install(MoveStep):
-    """The step that applies documents with server-side apply, by force, as the field manager `muster`."""
+    """A step that applies documents with server-side apply and `force`, as the field manager `muster`."""
 
     documents: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
 class Create(MoveStep):
-    """The step that creates an object of Kueue again, as it was before the takeover."""
+    """A step that creates an object of Kueue again, with its content from before the takeover."""
 
     document: Json
 
 
 @dataclass(frozen=True, slots=True)
 class Patch(MoveStep):
-    """The step that changes one object by a merge patch."""
+    """A step that changes one object with a merge patch."""
 
     kind: Kind[Any]
     namespace: str
@@ -63,9 +69,9 @@ class Patch(MoveStep):
 
 @dataclass(frozen=True, slots=True)
 class ReleaseStep(MoveStep):
-    """The step that removes Muster from the field managers of objects.
+    """A step that removes Muster from the field managers of objects.
 
-    held: each object with its remaining entries.
+    held: the objects, each with its remaining entries of `managedFields`.
     """
 
     held: Sequence[tuple[Json, Sequence[Json]]]
@@ -73,7 +79,7 @@ class ReleaseStep(MoveStep):
 
 @dataclass(frozen=True, slots=True)
 class DeleteStep(MoveStep):
-    """The step that deletes one object, after all objects that depend on it."""
+    """A step that deletes one object, after all objects that depend on it."""
 
     kind: Kind[Any]
     namespace: str
@@ -82,23 +88,23 @@ class DeleteStep(MoveStep):
 
 @dataclass(frozen=True, slots=True)
 class GiveBack(MoveStep):
-    """The step that hands over Muster's status of Workloads to Kueue, while no engine runs."""
+    """A step that hands the status of Workloads over from Muster to Kueue while no engine runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Await(MoveStep):
-    """The step that waits for an event."""
+    """A step that waits for an event."""
 
     event: AwaitedEvent
 
 
 def await_event(event: AwaitedEvent) -> Await:
-    """Return the step that waits until an event has occurred."""
+    """Return a step that waits until the event has occurred."""
     return Await(event.value, event)
 
 
 def make_delete_step(kind: Kind[Any], namespace: str, name: str) -> DeleteStep:
-    """Return the step that deletes an object."""
+    """Return a step that deletes an object."""
     return DeleteStep(f"delete {title_object(kind, namespace, name)}", kind, namespace, name)
 
 

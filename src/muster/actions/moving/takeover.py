@@ -1,8 +1,9 @@
-"""Decide the remaining steps until Muster replaces Kueue's manager. Pure.
+"""Plan the remaining steps until Muster runs in place of Kueue's manager. Pure.
 
-The plan tests steps that may fail before it removes anything, and keeps what a handback needs. No webhook answers
-between the stop of Kueue's manager and the start of Muster, so the order keeps that time short. Kueue's webhooks are
-deleted once its pods have ended and its Lease is free, and Muster's documents are applied at once.
+The plan tests steps that may fail before it removes anything, and stores what a handback needs. No webhook responds
+between the stop of Kueue's manager and the start of Muster, so the order of the steps keeps that time short. Kueue's
+webhooks are deleted once its pods have terminated and its Lease is free. Muster's documents are applied immediately
+after that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +30,17 @@ from muster.api.server.apiregistration import API_SERVICE
 from muster.install.documents import kind_of
 from muster.install.options import Json, Options
 
-# The maximum number of objects in a sentence.
+# The maximum number of object names in a message.
 _NAMED: Final = 5
 
 
 def plan_takeover(
     seen: MoveState, options: Options, documents: Sequence[Json], restarting: Sequence[str]
 ) -> list[MoveStep]:
-    """Return the remaining steps in order; none once Muster leads.
+    """Return the remaining steps in order; empty once Muster leads.
 
-    restarting: the running jobs that Muster would stop and restart. Raises `RefusedError`.
+    restarting: the names of the running jobs that Muster would restart.
+    Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
     if not _has_begun(seen, manager):
@@ -73,16 +75,17 @@ def plan_takeover(
 
 
 def make_scale_step(engine: Engine, replicas: int, words: str) -> Patch:
-    """Return the step that changes the number of replicas of an engine."""
+    """Return a step that changes the number of replicas of an engine's Deployment."""
     title = title_object(DEPLOYMENT, engine.namespace, engine.name)
     text = f"{words}: {title} from {engine.replicas} to {replicas} replicas"
     return Patch(text, DEPLOYMENT, engine.namespace, engine.name, {"spec": {"replicas": replicas}})
 
 
 def covers(live: Any, document: Any) -> bool:
-    """Return whether a live object has every field of a document with its value.
+    """Return whether a live object has every field of a document, with the same value.
 
-    live, document: both may be parts of the whole. The server may drop empty fields and add others.
+    live, document: whole objects, or corresponding parts of them.
+    The server may drop empty fields and add further ones.
     """
     if isinstance(document, Mapping):
         values = live or {}
@@ -105,7 +108,7 @@ def _list_documents(documents: Sequence[Json]) -> str:
 
 
 def _find_manager(seen: MoveState, options: Options) -> Engine | None:
-    """Return the Deployment of Kueue's manager; None if it was removed. Raises `RefusedError`."""
+    """Return the Deployment of Kueue's manager; None if it was deleted. Raises `RefusedError`."""
     if len(seen.kueue) > 1:
         places = ", ".join(f"{each.namespace}/{each.name}" for each in seen.kueue)
         raise RefusedError(f"Kueue's manager is installed more than once: {places}")
@@ -123,9 +126,9 @@ def _find_manager(seen: MoveState, options: Options) -> Engine | None:
 
 
 def _has_begun(seen: MoveState, manager: Engine | None) -> bool:
-    """Return whether a takeover has stopped Kueue's manager already.
+    """Return whether an earlier takeover has stopped Kueue's manager already.
 
-    If so, to go on disturbs jobs less than to stop half way.
+    In that case, continuing disturbs jobs less than stopping half way.
     """
     return seen.kueue_state is not None and (manager is None or not manager.replicas)
 
@@ -146,10 +149,10 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
 
 
 def _merge_state(seen: MoveState, manager: Engine | None) -> KueueState:
-    """Return the state of Kueue to store for a later handback; the stored one once Kueue's manager is stopped.
+    """Return the state of Kueue to store for a later handback.
 
-    A manager may run again after a takeover has deleted Kueue's objects. Then the stored copies of these objects are
-    kept.
+    Once Kueue's manager has stopped, the stored state is kept. If the manager runs again after a takeover has deleted
+    objects of Kueue, the stored copies of those objects are kept.
     """
     running = manager is not None and manager.replicas > 0
     if seen.kueue_state is not None and not running:

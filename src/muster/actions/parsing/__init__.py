@@ -1,1 +1,1 @@
-"""Parse what users write: amounts, times, scripts and files of variables."""
+"""Parse user input: quantities, durations, times, scripts and files of variables."""

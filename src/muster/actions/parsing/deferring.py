@@ -1,4 +1,4 @@
-"""Parse the begin time of a job, as users write it, and check the jobs that it depends on."""
+"""Parse the begin time of a job, and check the jobs that it depends on."""
 
 import re
 from datetime import datetime, time, timedelta
@@ -18,9 +18,9 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?", re.ASCII)
 
 
 def parse_begin(text: str, now: datetime) -> datetime:
-    """Return the start time that the text means.
+    """Parse a begin time such as `16:30`, `2030-01-31` or `+2h`.
 
-    A time of day means its next occurrence, a date the beginning of that day, both in the time zone of this machine.
+    A time of day is its next occurrence, and a date is the start of that day, both in the time zone of this machine.
     Raises `ValueError` with a sentence for the user.
     """
     if text.startswith("+"):
@@ -41,7 +41,7 @@ def parse_begin(text: str, now: datetime) -> datetime:
 async def check_dependencies(client: Client, name: str, namespace: str, deferral: Deferral) -> None:
     """Raise `UserError` if a dependency can never be met.
 
-    The dependency is the job itself, a missing job, or a job that ended with another result.
+    That is so if it is the job itself, a job that does not exist, or a job that ended with another outcome.
     """
     for dependency in deferral.after:
         if dependency.name == name:

@@ -8,7 +8,7 @@ that follows a space. The parser does not expand variables.
 import re
 from collections.abc import Iterator
 
-# Linux passes less than this to a program.
+# Linux passes slightly less than this number of bytes to a program.
 MOST_BYTES = 1 << 20
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[^\s=#'\"]+)\s*=(?P<rest>.*)", re.DOTALL)
@@ -22,11 +22,14 @@ _MEANINGS = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 
 
 class DotenvError(ValueError):
-    """The error of a file that cannot be parsed as variables; the message says where and why."""
+    """A file that cannot be parsed as variables. The message contains the line and the reason."""
 
 
 def parse_variables(data: bytes) -> dict[str, str]:
-    """Return the variables of a `.env` file by name; the last line of a name wins. Raises `DotenvError`."""
+    """Return the variables of a `.env` file by name. If a name occurs repeatedly, its last line counts.
+
+    Raises `DotenvError`.
+    """
     if len(data) > MOST_BYTES:
         raise DotenvError(f"the file has more than {MOST_BYTES} bytes")
     try:
@@ -48,7 +51,7 @@ def parse_variables(data: bytes) -> dict[str, str]:
 
 
 def _split_entries(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each line with its number, from 1; a value whose quotes span several lines is joined to its first line."""
+    """Yield each line with its number, from 1. A value whose quotes span several lines is joined to its first line."""
     position, number = 0, 1
     while position <= len(text):
         opening = _OPENING.match(text, position)

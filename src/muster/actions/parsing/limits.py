@@ -1,4 +1,4 @@
-"""Parse time limits of jobs and the signals before them, as users write both. Pure."""
+"""Parse time limits of jobs, and the signals to send before a limit. Pure."""
 
 import re
 import signal
@@ -14,15 +14,15 @@ _FORMS = "as 90s, 30m, 2h, 1h30m, 1d, or as in Slurm 2:00:00 and 1-12 (days and 
 _SECONDS_PER_DAY = 86_400
 _DAYS = re.compile(r"(?P<days>[0-9]{1,5})d(?P<rest>[^+-].*)?")
 
-# Slurm's forms with days, and its only unambiguous form without.
+# Slurm's formats with days, and its only unambiguous format without days.
 _CLOCK = re.compile(r"(?:(?P<days>\d{1,5})-)?(?P<hours>\d{1,7})(?::(?P<minutes>\d{1,7}))?(?::(?P<seconds>\d{1,7}))?")
 
-# The seconds between a soft signal and the limit unless the user names them, as in Slurm.
+# The default number of seconds between the signal and the limit, as in Slurm.
 _USUAL_NOTICE = 60
 
 
 def time_limit(text: str) -> int:
-    """Parse a time limit, such as `1h30m` or Slurm's `D-HH:MM:SS`, into whole seconds.
+    """Parse a time limit, such as `1h30m` or Slurm's `D-HH:MM:SS`, into seconds.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -35,7 +35,7 @@ def time_limit(text: str) -> int:
 
 
 def soft_signal(text: str, limit: int | None) -> SoftSignal:
-    """Parse `USR1@60`: a signal, and how many seconds before the limit it comes.
+    """Parse `USR1@60`: a signal, and the number of seconds before the limit at which it is sent.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -71,7 +71,7 @@ def _parse_duration(text: str) -> int:
 def _parse_clock(text: str) -> int:
     """Parse `D-HH[:MM[:SS]]` or `HH:MM:SS` into seconds.
 
-    Raises `ValueError` for Slurm's other forms, which users read in different ways, and for any other text.
+    Raises `ValueError` for any other text, including Slurm's other formats, which users misunderstand.
     """
     if text.isdecimal() and not int(text):
         raise ValueError(f"{text} is no limit in Slurm: leave the time out")

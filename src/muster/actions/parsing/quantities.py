@@ -1,4 +1,4 @@
-"""Check amounts of resources that users write. Pure."""
+"""Validate quantities of resources that users enter. Pure."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from msgspec import Struct
 from muster.api.values.quantity import QuantityError, advise_notation, parse, parse_amount
 
 _LEAST_MEMORY = 1_000_000
-# Kubernetes and Kueue count in 64 bits: thousandths of a CPU, and whole units of everything else.
+# Kubernetes and Kueue store 64-bit integers: millicores for CPU, and whole units for every other resource.
 _MOST_UNITS = 2**63 - 1
 
 
 class Amount(Struct, frozen=True):
-    """The request and the limit of a worker for a resource, as Kubernetes quantities; "" if it has none."""
+    """A worker's request and limit for a resource, as Kubernetes quantities. "" means that the value is unset."""
 
     request: str = ""
     limit: str = ""
@@ -22,9 +22,10 @@ NOTHING = Amount()
 
 
 def check_quantity(text: str, resource: str = "cpu") -> str:
-    """Return a quantity in Kubernetes' notation if it is valid.
+    """Return a Kubernetes quantity unchanged if it is valid.
 
-    resource: what it is an amount of, for the advice in the error. Raises `ValueError` with a sentence for the user.
+    resource: the resource, for the advice in the error.
+    Raises `ValueError` with a sentence for the user.
     """
     try:
         below = parse(text) < 0
@@ -38,7 +39,7 @@ def check_quantity(text: str, resource: str = "cpu") -> str:
 def check_memory(text: str) -> str:
     """Return an amount of memory if it is valid. Raises `ValueError` with a sentence for the user.
 
-    An amount without a unit is in bytes. Less than a megabyte is refused, because the unit was probably forgotten.
+    An amount without a unit is in bytes. Less than a megabyte is refused, because the user probably forgot the unit.
     """
     if 0 < parse(check_quantity(text, "memory")) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
@@ -55,7 +56,7 @@ def check_quota(resource: str, text: str) -> str:
 
 
 def worker_cpus(text: str) -> Amount:
-    """Return the request and the limit of a worker's CPUs from `REQUEST[:LIMIT]`.
+    """Parse a worker's CPU request and limit from `REQUEST[:LIMIT]`.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -63,7 +64,7 @@ def worker_cpus(text: str) -> Amount:
 
 
 def worker_memory(text: str) -> Amount:
-    """Return the request and the limit of a worker's memory from `REQUEST[:LIMIT]`.
+    """Parse a worker's memory request and limit from `REQUEST[:LIMIT]`.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -71,9 +72,10 @@ def worker_memory(text: str) -> Amount:
 
 
 def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
-    """Return the request and the limit of `REQUEST[:LIMIT]`; without a limit, the limit equals the request.
+    """Parse `REQUEST[:LIMIT]`. Without a limit, the limit equals the request.
 
-    read: checks each quantity. Raises `ValueError` if the limit is below the request.
+    read: validates each quantity and returns it.
+    Raises `ValueError` if the limit is lower than the request.
     """
     first, colon, second = text.partition(":")
     request, limit = read(first), read(second if colon else first)

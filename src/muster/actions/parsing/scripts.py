@@ -1,4 +1,4 @@
-"""Parse job scripts, whose text is the command of a job. Pure.
+"""Parse job scripts, whose text becomes the command of a job. Pure.
 
 Lines such as `#MUSTER --workers 4` are options of `muster run`, and lines such as `#SBATCH -n 4` are options of sbatch.
 The job contains the text of the script, as with sbatch, so a later change of the file does not change the job.
@@ -13,31 +13,35 @@ from msgspec import Struct
 
 from muster.api.values.shells import SHELLS
 
-# The most bytes that Linux passes to a program in one argument.
+# The maximum number of bytes that Linux passes to a program in one argument.
 MOST_BYTES = 128 * 1024 - 1
 
 # The prefixes of lines with options of `muster run` and of sbatch.
 MUSTER, SBATCH = "#MUSTER", "#SBATCH"
 _LIKE_A_MARK = re.compile(r"#[A-Za-z]{4,9}(?=\s+-)")
-_LIKENESS = 0.8  # less would mean words of prose
-# Interpreters that run a text after -e; shells and Python have -c.
+_LIKENESS = 0.8  # a lower value would match words of prose
+# Interpreters that accept a program text after -e. Shells and Python accept it after -c.
 _RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 
 
 class ScriptError(Exception):
-    """The error of a script that cannot be run as a job; the message says which script, where and why."""
+    """A script that cannot be run as a job. The message contains the script's name, the line and the reason."""
 
 
 class Directive(Struct, frozen=True):
-    """The options on one line of a script. number: of the line, from 1. words: the options as words."""
+    """The options on one line of a script.
+
+    number: the number of the line, from 1.
+    words: the options, split into words.
+    """
 
     number: int
     words: tuple[str, ...]
 
 
 class Script(Struct, frozen=True):
-    """A parsed batch script.
+    """A parsed job script.
 
     by_input: whether the script was read from standard input rather than from a file.
     """
@@ -48,9 +52,9 @@ class Script(Struct, frozen=True):
 
 
 def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
-    """Return the script with this content as text.
+    """Decode the content of a script.
 
-    Raises `ScriptError` if it is too long, has zero bytes, or is not UTF-8.
+    Raises `ScriptError` if the script is too long, contains zero bytes, or is not UTF-8.
     """
     if len(data) > MOST_BYTES:
         raise ScriptError(
@@ -66,17 +70,17 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
 
 
 def has_directives(data: bytes, marks: Sequence[str] = (MUSTER, SBATCH)) -> bool:
-    """Return whether a file that begins with these bytes has lines with options for a job."""
+    """Return whether a file that starts with these bytes has lines with options for a job."""
     return data.startswith(b"#") and any(
         _find_options(line, mark) is not None for line in _read_head(data.decode(errors="replace")) for mark in marks
     )
 
 
 def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
-    """Yield each line whose options are only a comment because its mark is misspelt.
+    """Yield each line whose options are ignored as a comment because its prefix is misspelt.
 
-    The results are the line's number, its first word, and the mark that the word resembles. `##SBATCH` and `# SBATCH`
-    are left out, because that is how users disable a line.
+    Each result is the line's number, its first word, and the prefix that the word resembles. `##SBATCH` and `# SBATCH`
+    are left out, because users disable a line that way.
     data: the beginning of the file.
     """
     for number, line in enumerate(_read_head(data.decode(errors="replace")) if data.startswith(b"#") else (), 1):
@@ -88,18 +92,19 @@ def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
 
 
 def find_other_program(data: bytes) -> str:
-    """Return the program on the first line of a file, if it accepts no script as an argument; else "".
+    """Return the interpreter on a script's first line if it accepts no program text as an argument; else "".
 
-    Shells, Python and some other languages accept one. data: the beginning of the file.
+    Shells, Python and some other languages accept one.
+    data: the beginning of the file.
     """
     called = _find_program(_read_interpreter(data.partition(b"\n")[0].decode(errors="replace")))
     return "" if called in SHELLS or _PYTHON.fullmatch(called) or called in _RUN_WITH_E else called
 
 
 def list_directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
-    """Yield the option lines with this mark before the first line of code, as sbatch reads them.
+    """Yield the option lines with this prefix before the first line of code, as sbatch does.
 
-    Raises `ScriptError` if the quotes of a line do not match.
+    Raises `ScriptError` if the quotes in a line do not match.
     """
     for number, line in enumerate(_read_head(script.text), 1):
         text = _find_options(line, mark)
@@ -115,7 +120,7 @@ def list_directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
 def make_command(script: Script, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs the script.
 
-    Raises `ScriptError` if the first line names a program that accepts no script as an argument.
+    Raises `ScriptError` if the first line names an interpreter that accepts no program text as an argument.
     """
     words = _read_interpreter(script.text)
     called = _find_program(words)
@@ -151,6 +156,6 @@ def _read_head(text: str) -> Iterator[str]:
 
 
 def _find_options(line: str, mark: str) -> str | None:
-    """Return the options in a line after the mark; None if the line does not begin with the mark."""
+    """Return the options that follow the prefix in a line; None if the line does not start with the prefix."""
     rest = line.removeprefix(mark)
     return rest if rest != line and (not rest or rest[0].isspace()) else None

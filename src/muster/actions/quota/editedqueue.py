@@ -1,4 +1,4 @@
-"""Make the patch with which `muster queue edit` changes a ClusterQueue. Pure."""
+"""Make the patch that `muster queue edit` applies to a ClusterQueue. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,15 +16,17 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueEdit:
-    """The requested changes of a queue. None and "" leave a field unchanged.
+    """The changes of a queue that the user requested. None and "" leave a field unchanged.
 
-    quotas, borrowing, lending: by resource; a limit may be UNLIMITED. flavor: whose quota changes; "" if there is only
-    one.
-    cohort: "" removes the queue from its cohort.
-    users: the only users from now on. added, removed: users to add and to remove. everybody: whether all users may use
-    the queue.
-    limits: what each user may have, by name; UNLIMITED removes a limit. without_team: whether jobs outside of teams may
-    run.
+    quotas: the nominal quotas by resource.
+    borrowing, lending: the limits by resource; UNLIMITED removes a limit.
+    flavor: the ResourceFlavor whose quota changes; "" if the queue has only one.
+    cohort: the new Cohort; "" removes the queue from its Cohort.
+    users: the complete new list of the queue's users.
+    added, removed: users to add and to remove.
+    everybody: whether to let all users use the queue.
+    limits: the limits of each user, by resource; UNLIMITED removes a limit.
+    without_team: whether users without a team may run jobs in the queue.
     """
 
     quotas: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class QueueEdit:
 
 
 def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
-    """Return the merge patch that makes an edit in a ClusterQueue's spec; {} if nothing changes.
+    """Return the merge patch that applies an edit to a ClusterQueue's spec; empty if nothing changes.
 
     Raises `ValueError` with a sentence for the user.
     """
@@ -62,7 +64,7 @@ def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
             quota.pop(limit, None)
             if quantity != UNLIMITED:
                 quota[limit] = quantity
-    if not cohort:  # the server refuses limits outside a cohort
+    if not cohort:  # the server refuses limits outside a Cohort
         for quota in (quota for group in groups for flavor in group["flavors"] for quota in flavor["resources"]):
             quota.pop("borrowingLimit", None)
             quota.pop("lendingLimit", None)
@@ -71,7 +73,7 @@ def make_spec_patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
 
 
 def patch_quotas(spec: Spec, quotas: Mapping[tuple[str, str], str]) -> dict[str, Any]:
-    """Return the merge patch that sets nominal quotas, by flavor and resource, and nothing else; {} if they are equal.
+    """Return the merge patch that sets nominal quotas by flavor and resource; empty if they are set already.
 
     Raises `ValueError` with a sentence for the user if the queue has no such quota.
     """
@@ -101,7 +103,10 @@ def _change_rules(edit: QueueEdit) -> dict[str, Any]:
 
 
 def make_annotations(annotations: Mapping[str, str], edit: QueueEdit) -> dict[str, str | None]:
-    """Return the annotations to change; None removes one. Raises `ValueError` with a sentence for the user."""
+    """Return the annotations to change; the value None removes an annotation.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     changed: dict[str, str | None] = {}
     users = edit.users if edit.users is not None else read_users(annotations)
     if edit.everybody:
@@ -124,9 +129,9 @@ def _read_limit_texts(text: str) -> dict[str, str]:
 
 
 def describe_excess(queue: Spec) -> list[str]:
-    """Return a sentence for each quota of an edited ClusterQueue that is below what its jobs use.
+    """Return a sentence for each quota of an edited ClusterQueue that is lower than what its jobs use.
 
-    The result is None for a queue in a cohort, because the cohort may lend what is missing.
+    The result is empty for a queue in a Cohort, because the Cohort may lend the missing quota.
     """
     spec, status = queue["spec"], queue.get("status") or {}
     if spec.get("cohortName"):
@@ -164,10 +169,10 @@ def _copy_group(group: Spec) -> dict[str, Any]:
 
 
 def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new: bool) -> dict[str, Any]:
-    """Return the quota of a resource in this flavor or, without a flavor, in the only one, to be changed in place.
+    """Return the mutable quota entry of a resource in a flavor; `flavor` "" means the queue's only flavor.
 
-    new: whether to add the resource if the queue lacks it. Raises `ValueError` with a sentence for the user if there is
-    no such quota, or several.
+    new: whether to add the resource if the queue lacks it.
+    Raises `ValueError` with a sentence for the user if no entry matches, or several do.
     """
     group = next((one for one in groups if resource in one["coveredResources"]), None)
     if group is None:
@@ -187,9 +192,9 @@ def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new
 
 
 def _add_resource(groups: list[dict[str, Any]], resource: str, flavor: str) -> dict[str, Any]:
-    """Add a resource with a quota of 0 to all flavors of the group that has the flavor; return the group.
+    """Add a resource with a quota of 0 to all flavors of the resource group that contains the flavor; return the group.
 
-    Raises `ValueError` with a sentence for the user unless exactly one group fits.
+    Raises `ValueError` with a sentence for the user unless exactly one group matches.
     """
     fitting = [one for one in groups if not flavor or flavor in [had["name"] for had in one["flavors"]]]
     if len(fitting) != 1:

@@ -1,4 +1,4 @@
-"""Change and delete ClusterQueues with the LocalQueues that point to them."""
+"""Create, change and delete ClusterQueues and the LocalQueues that point to them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from muster.insight.reader.listing.access import get_or_none, list_or_none
 from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 
-# A running engine releases an unused ClusterQueue within this time.
+# A running engine releases an unused ClusterQueue within this number of seconds.
 _RELEASE_SECONDS = 2.0
 
 
 async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
-    """Create the objects of new queues, after a dry run of all; return a sentence for each new one.
+    """Create the objects of new queues after a dry run of all of them; return a sentence for each created object.
 
-    Flavors may exist already, and stay as they are. Raises `ApiError`, and `UserError` if a queue exists already.
+    An existing ResourceFlavor is kept unchanged. Raises `ApiError`, and `UserError` if a queue exists already.
     """
     made = list(documents)
     for document in made:  # all objects are checked before the first one is stored
@@ -39,7 +39,7 @@ async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> lis
 
 
 async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) -> bool:
-    """Create an object; return True, or False for a flavor that exists.
+    """Create an object; return whether it is new. False is possible only for an existing ResourceFlavor.
 
     Raises `UserError` if a queue of this name exists, and `ApiError`.
     """
@@ -57,7 +57,7 @@ async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) ->
 
 
 def taken_queue(kind: str, name: str) -> UserError:
-    """Return the error that a queue of this name exists already."""
+    """Return the error for a new queue whose name is taken."""
     change = f"change it (muster queue edit {name}), or " if kind == CLUSTER_QUEUE.kind else ""
     return UserError(f"there is a {kind} {name} already: {change}choose another name")
 
@@ -71,13 +71,15 @@ async def edit(
     dry_run: bool,
     uid: str = "",
 ) -> dict[str, Any] | None:
-    """Change a ClusterQueue, again after each conflict; return the changed object, or None if nothing had to change.
+    """Patch a ClusterQueue, retrying after conflicts; return the changed object, or None if nothing changed.
 
-    patch: returns the merge patch of a spec. annotate: returns the changes of its annotations. dry_run: whether the
-    server only checks the change. uid: of the queue that the caller means; "" for the present one of this name. Edited
-    quotas stop following the nodes, because the next change of a node would overwrite the edit. While teams have parts
-    of such quotas, the edit is refused. Raises `ApiError` (409 for another queue), `UserError` if there is no such
-    queue or its quota is divided, and the errors of `patch` and `annotate`.
+    patch: returns the merge patch for the given spec.
+    annotate: returns the changes of the given annotations.
+    dry_run: whether the server only validates the change.
+    uid: the UID of the queue; "" for the current queue of this name.
+    Edited quotas no longer follow the nodes, because the next change of a node would overwrite the edit. The edit is
+    refused while teams have parts of such quotas. Raises `ApiError` (409 for another queue), `UserError` if the queue
+    does not exist or its quota is divided, and the errors of `patch` and `annotate`.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
@@ -85,7 +87,7 @@ async def edit(
         if queue is None:
             raise UserError(await _explain_missing_queue(session, name))
         require_uid(kind.resource, name, queue["metadata"]["uid"], uid)
-        uid = queue["metadata"]["uid"]  # a later attempt edits this queue, too, or none
+        uid = queue["metadata"]["uid"]  # a retry edits this queue, and no other of its name
         annotations = queue["metadata"].get("annotations") or {}
         spec, changed = patch(queue["spec"]), dict(annotate(annotations))
         if not spec and not changed:
@@ -119,7 +121,7 @@ class Deletion:
     """The objects to delete with a queue, and the jobs that use them.
 
     cluster: the ClusterQueue; None if only a LocalQueue is deleted.
-    using: sentences about the jobs that use the queues.
+    using: one sentence for each job that uses the queues.
     """
 
     cluster: ClusterQueue | None
@@ -128,9 +130,9 @@ class Deletion:
 
 
 async def plan_deletion(session: Session, name: str) -> Deletion:
-    """Return the objects to delete: a ClusterQueue with all its LocalQueues, or else the namespace's LocalQueue.
+    """Return the objects to delete: a ClusterQueue with all its LocalQueues, or else the LocalQueue in the namespace.
 
-    Raises `ApiError`, `UserError` if there is neither.
+    Raises `ApiError`, and `UserError` if neither exists.
     """
     client, namespace = session.client, session.namespace
     cluster = await get_or_none(client, CLUSTER_QUEUE, name)
@@ -161,8 +163,8 @@ async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> l
 async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
     """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
-    For a moment, wait until the engine has released a ClusterQueue that no job uses, so that the next command sees its
-    quota free.
+    If no job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command sees its
+    quota as free.
     """
     sentences = []
     for queue in what.local:
@@ -179,6 +181,6 @@ async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
 
 
 async def _is_gone(client: Client, queue: ClusterQueue) -> bool | None:
-    """Return True once a deleted ClusterQueue no longer exists, and None before that."""
+    """Return True once the deleted ClusterQueue no longer exists, and None before that."""
     there = await client.find(CLUSTER_QUEUE, queue.metadata.name)
     return True if there is None or there.metadata.uid != queue.metadata.uid else None

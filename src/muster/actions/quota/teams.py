@@ -1,7 +1,7 @@
 """Divide the quota of the nodes among teams, and maintain the lists of their users.
 
-A team is a ClusterQueue whose quota is a part of the *whole*: the ClusterQueue whose quota follows the nodes. The part
-is subtracted from the whole, and both lend each other unused quota.
+A team is a ClusterQueue with a part of the quota of the *whole*, which is the ClusterQueue whose quota follows the
+nodes. The part is subtracted from the whole's quota, and all of them lend each other unused quota.
 """
 
 import os
@@ -27,15 +27,15 @@ from muster.insight.text import format_quantity
 from muster.queueing.quota.nodes import follow_nodes, is_following_nodes
 from muster.runtime.client import Client
 
-# The Cohort in which teams lend each other unused quota, unless the whole ClusterQueue is in another one.
+# The Cohort in which teams lend each other unused quota, unless the whole ClusterQueue is in another Cohort.
 TEAMS_COHORT = "muster-teams"
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The quota that teams divide: the ClusterQueue whose quota follows the nodes, and all ClusterQueues.
+    """The quota that teams divide: the ClusterQueue whose quota follows the nodes, and all other ClusterQueues.
 
-    left: the undivided quota by resource.
+    left: the quota that no team has, by resource.
     """
 
     whole: ClusterQueue
@@ -44,12 +44,12 @@ class Division:
 
     @property
     def cohort(self) -> str:
-        """The Cohort of the teams: that of the whole ClusterQueue, or a default name if it has none."""
+        """The Cohort of the teams: the Cohort of the whole ClusterQueue, or a default name if it has none."""
         return self.whole.spec.cohort_name or TEAMS_COHORT
 
     @property
     def flavor(self) -> str:
-        """The ResourceFlavor of the quota that is divided."""
+        """The ResourceFlavor of the quota that teams divide."""
         return self.whole.spec.resource_groups[0].flavors[0].name
 
     @property
@@ -58,7 +58,7 @@ class Division:
         return [one for one in self.queues if one.metadata.annotations.get(QUOTA_OF) == self.whole.metadata.name]
 
     def without(self, name: str) -> "Division":
-        """Return the division without a team: the team's quota is added to the undivided quota."""
+        """Return the division without a team, whose quota counts as undivided."""
         left = dict(self.left)
         for part in self.parts:
             if part.metadata.name == name:
@@ -68,7 +68,7 @@ class Division:
 
 
 def read_quotas(queue: ClusterQueue) -> dict[str, int]:
-    """Return the nominal quota of a ClusterQueue by resource, over all flavors."""
+    """Return the nominal quota of a ClusterQueue by resource, summed over all flavors."""
     quotas: dict[str, int] = {}
     for group in queue.spec.resource_groups:
         for flavor in group.flavors:
@@ -78,7 +78,10 @@ def read_quotas(queue: ClusterQueue) -> dict[str, int]:
 
 
 async def find_division(client: Client) -> Division:
-    """Return the quota that can be divided. Raises `ApiError`, `UserError` if no ClusterQueue follows the nodes."""
+    """Return the quota that teams can divide.
+
+    Raises `ApiError`, and `UserError` if no ClusterQueue follows the nodes.
+    """
     queues = (await client.list(CLUSTER_QUEUE)).items
     whole = next((one for one in queues if is_following_nodes(one)), None)
     if whole is None:
@@ -92,7 +95,7 @@ async def find_division(client: Client) -> Division:
 
 
 def check_parts(division: Division) -> None:
-    """Raise `UserError` if teams have parts of the quota that follows the nodes, which then cannot be edited."""
+    """Raise `UserError` if teams have parts of the quota that follows the nodes, because it cannot be edited then."""
     name, parts = division.whole.metadata.name, [one.metadata.name for one in division.parts]
     if parts:
         raise UserError(
@@ -102,7 +105,10 @@ def check_parts(division: Division) -> None:
 
 
 def check_division(division: Division, name: str, quantities: Mapping[str, str]) -> None:
-    """Raise `UserError` if a team would get more quota than is undivided. quantities: its new quota by resource."""
+    """Raise `UserError` if a team would get more quota than is undivided.
+
+    quantities: the team's new quota by resource.
+    """
     lines = []
     for resource, quantity in quantities.items():
         left = division.left.get(resource, 0)
@@ -124,7 +130,7 @@ def _describe_leaving(part: ClusterQueue) -> str:
 
 
 async def open_cohort(client: Client, division: Division, *, dry_run: bool = False) -> None:
-    """Let the whole ClusterQueue lend to its parts and reclaim what it lent, unless it is in a Cohort already.
+    """Let the whole ClusterQueue lend quota to the teams and reclaim it, unless it is in a Cohort already.
 
     Raises `ApiError`.
     """
@@ -146,7 +152,7 @@ async def require_known_submitters(client: Client) -> None:
 
 
 async def check_users(session: Session, users: Collection[str]) -> None:
-    """Raise `UserError` if the cluster does not know one of these users; the message proposes similar names.
+    """Raise `UserError` if the cluster does not know one of these users; the message suggests similar names.
 
     Raises `ApiError`.
     """
@@ -170,9 +176,10 @@ def _is_unix_user(name: str) -> bool:
 
 
 def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueue]) -> list[str]:
-    """Return sentences on the queue to which jobs of a team's users go that name no queue.
+    """Return sentences that tell to which queue the jobs of a team's users go if they name no queue.
 
-    name: the team's queue. queues: all ClusterQueues, with the team's.
+    name: the name of the team's queue.
+    queues: all ClusterQueues, including the team's queue.
     """
     teams = find_teams(queues)
     lines, here = [], []
@@ -189,7 +196,10 @@ def describe_users(name: str, users: Iterable[str], queues: Iterable[ClusterQueu
 
 
 def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
-    """Return a sentence on who may use the quota that no team has. queues: all ClusterQueues, with the new team's."""
+    """Return a sentence that tells who may use the quota that no team has.
+
+    queues: all ClusterQueues, including the new team's queue.
+    """
     teams, name = find_teams(queues), division.whole.metadata.name
     if not is_shared(division.whole, teams) or is_open(division.whole, teams):
         return f"everybody may run jobs in {name}, which has what no team was given"
@@ -200,7 +210,7 @@ def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
 
 
 async def join_team(session: Session, local_queue: str, user: str) -> None:
-    """Add a user to the team of a LocalQueue in the session's namespace, if the LocalQueue is a team's.
+    """Add a user to the team that a LocalQueue in the session's namespace belongs to, if it belongs to a team.
 
     Raises `ApiError`.
     """
@@ -228,9 +238,9 @@ async def _change_users(
 
 
 async def choose_queue(client: Client, user: str, queue: str) -> None:
-    """Set the queue for a user's jobs that name none; "" for the queue of the user's oldest team.
+    """Set the default queue of a user's jobs. "" selects the queue of the oldest team that has the user.
 
-    Raises `ApiError`, `UserError` if the cluster has no such user, or the user's namespaces have no such queue.
+    Raises `ApiError`, and `UserError` if the user does not exist, or the user's namespaces have no such queue.
     """
     change = {"metadata": {"annotations": {USER_QUEUE_ANNOTATION: queue or None}}}
     account = await client.find(SERVICE_ACCOUNT, user, USERS_NAMESPACE)
@@ -252,7 +262,7 @@ async def choose_queue(client: Client, user: str, queue: str) -> None:
 
 
 async def _require_queue(client: Client, namespaces: Collection[str], queue: str) -> None:
-    """Raise `UserError` if none of the namespaces has a LocalQueue of this name; "" is always accepted."""
+    """Raise `UserError` if no LocalQueue in the namespaces has this name; "" is always accepted."""
     queues = [one for one in (await client.list(LOCAL_QUEUE)).items if one.metadata.namespace in namespaces]
     if queue and queue not in {one.metadata.name for one in queues}:
         names = ", ".join(sorted({one.metadata.name for one in queues})) or "none"

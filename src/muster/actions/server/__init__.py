@@ -1,1 +1,1 @@
-"""Find, configure and reach the server of this user or of this machine."""
+"""Find, configure and connect to the server of this user or of this machine."""

@@ -16,21 +16,21 @@ from muster.runtime.process import filelock
 from muster.runtime.process.endings import is_ending
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
-# The files whose content is secret or trusted; the server checks its authority in `pki` itself.
+# The files whose content is secret or trusted. The server itself checks its certificate authority in `pki`.
 _SECRETS = ("lock", "kubeconfig", "login.kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
 
-# If a server was killed, its lock is checked this many times, every 10 ms, until the kernel releases it.
+# After a server was killed, its lock is tried this many times, every 10 ms, until the kernel releases it.
 _LOOKS = 500
 
 
 class Home(Struct, frozen=True):
-    """The directory of one embedded cluster, and its files."""
+    """The home directory of one embedded cluster, and the paths of its files."""
 
     path: Path
 
     @classmethod
     def find(cls, environ: Mapping[str, str], override: str = "") -> "Home":
-        """Return the home that the user named, or the default one. Raises `UserError`."""
+        """Return the home that the user named, or the default home. Raises `UserError`."""
         named = override or environ.get("MUSTER_HOME", "")
         try:
             return cls(Path(named).expanduser().absolute() if named else _find_user_home(environ) / ".muster")
@@ -51,14 +51,13 @@ class Home(Struct, frozen=True):
 
     @property
     def socket(self) -> Path:
-        """The socket by which this user's commands reach the server, if the server has one."""
+        """The socket over which this user's commands reach the server, if the server has one."""
         return self.path / HOME_SOCKET
 
     def is_reached_by_socket(self) -> bool:
         """Return whether the server's socket leads to the same server, user and namespace as the kubeconfig.
 
-        That is so until somebody changes the kubeconfig. A socket of another user, who had a way into this home once,
-        is not the server's.
+        That is so unless the kubeconfig was changed. A socket that another user created is not accepted.
         """
         from muster.api.ours.writtenconfig import is_unchanged
 
@@ -71,19 +70,22 @@ class Home(Struct, frozen=True):
 
     @property
     def login(self) -> Path:
-        """The kubeconfig of this user for a cluster of other users, which the command from `muster user add` stores."""
+        """The kubeconfig of this user for a cluster that somebody else runs.
+
+        The command from `muster user add` writes it.
+        """
         return self.path / "login.kubeconfig"
 
     def uses_login(self) -> bool:
         """Return whether commands connect to the cluster that `login` names.
 
-        They do if no server runs in this home and the login is newer than its last server. If a server of this home was
-        started after the login, commands connect to that server, even while it is down.
+        They do if no server runs in this home, and the login is newer than the last server of this home. If a server
+        was started after the login, commands connect to it, even while it is down.
         """
         stored, started = _written_at(self.login), _written_at(self.options)
         if stored is None or (started is not None and stored <= started):
             return False
-        return self.server_pid() is None  # last, because it checks who can change the home, and few homes have a login
+        return self.server_pid() is None  # checked last, because it is slow and few homes have a login
 
     @property
     def log(self) -> Path:
@@ -92,13 +94,13 @@ class Home(Struct, frozen=True):
 
     @property
     def options(self) -> Path:
-        """The options of the newest server, which `muster up` remembers."""
+        """The file with the options of the newest server, which `muster up` reuses."""
         return self.path / "up.json"
 
     def server_pid(self) -> int | None:
-        """Return the id of the process that holds the directory's lock, or None if no process does.
+        """Return the PID of the process that holds the directory's lock, or None if no process holds it.
 
-        Only the lock counts, whatever other files say. Raises `UserError` for a home that another user owns or can
+        Only the lock counts, whatever other files contain. Raises `UserError` for a home that another user owns or can
         change, because its files cannot be trusted.
         """
         self.require_ours()
@@ -112,7 +114,7 @@ class Home(Struct, frozen=True):
                 if pid is None or not is_ending(pid):
                     break
                 if not Path(f"/proc/{pid}").exists():
-                    # The process has ended and released its lock, or, seen from a pod, is in another PID namespace.
+                    # The process has ended and released its lock, or it is in another PID namespace than this pod.
                     return _read_holder(lock)
                 time.sleep(0.01)
                 pid = _read_holder(lock)
@@ -127,7 +129,7 @@ class Home(Struct, frozen=True):
 
     def require_ours(self) -> None:
         """Raise `UserError` if another user owns or can change the home."""
-        if self._is_empty():  # an empty home has nothing to trust, and a server that starts restricts its mode
+        if self._is_empty():  # an empty home contains nothing to trust, and a server restricts its mode at the start
             return
         with self._explaining_errors():
             require_directory(self.path)
@@ -165,7 +167,7 @@ def _find_user_home(environ: Mapping[str, str]) -> Path:
 
 
 def _read_holder(lock: int) -> int | None:
-    """Return the id of the process that holds the lock, or None if the lock is free."""
+    """Return the PID of the process that holds the lock, or None if the lock is free."""
     if not filelock.is_taken(lock):
         return None
     text = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
@@ -173,7 +175,7 @@ def _read_holder(lock: int) -> int | None:
 
 
 def _written_at(path: Path) -> int | None:
-    """Return when a file was written; None if there is none, or the home does not lead to it, as its check explains."""
+    """Return a file's modification time in nanoseconds; None if the file is missing or not accessible."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -1,4 +1,4 @@
-"""Tell the user when a server takes long to answer, so that the user can decide whether to wait."""
+"""Tell the user when a server is slow to respond, so that the user can decide whether to wait."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 from muster.runtime.eventloop import call_later
 from muster.runtime.transport import Request, Response, Transport
 
-# The user is told about an answer that takes longer than this.
+# The user is told if a response takes longer than this number of seconds.
 PATIENCE_SECONDS = 5.0
 
 
 class Patience:
-    """A transport that tells the user, once, that an answer takes long."""
+    """A transport that tells the user, once, that a response takes long."""
 
     def __init__(self, transport: Transport, say: Callable[[str], None]) -> None:
         self._transport = transport
@@ -19,7 +19,7 @@ class Patience:
         self._said = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport; tell the user if it takes long. Raises `TransportError`."""
+        """Forward a request; tell the user if the response takes long. Raises `TransportError`."""
         cancel = call_later(PATIENCE_SECONDS, lambda: self._tell(request))
         try:
             return await self._transport.request(request)
@@ -27,9 +27,9 @@ class Patience:
             cancel()
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport.
+        """Open a stream, without a remark about its duration.
 
-        A stream may be silent for any time, so the user is not told that it takes long.
+        A stream may be silent for any time, so silence is no sign of a slow server.
         """
         return self._transport.stream(request)
 

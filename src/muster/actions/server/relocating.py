@@ -1,4 +1,4 @@
-"""Follow a server whose address changes: an embedded cluster with `--port 0` has a new port after each start."""
+"""Follow a server whose address changes. An embedded cluster with `--port 0` has a new port after each start."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,11 +14,11 @@ class Reaching(Transport, Tunnels, Protocol):
 
 
 class Relocating(Generic[S]):
-    """A transport that looks up its server again after its connection has broken.
+    """A transport that looks up its server's address again after its connection has failed.
 
-    make: returns the transport to a server.
-    locate: returns the current server; None while that is unknown.
-    The transport repeats no request, because only the caller knows which requests may be repeated.
+    make: returns a transport to a server.
+    locate: returns the current address of the server; None while it is unknown.
+    The transport retries no request, because only the caller knows which requests may be retried.
     """
 
     def __init__(self, make: Callable[[S], Reaching], server: S, locate: Callable[[], S | None]) -> None:
@@ -29,9 +29,9 @@ class Relocating(Generic[S]):
         self._broken = False
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the current server.
+        """Forward a request to the current server.
 
-        Raises `TransportError`; the next request then looks the server up again.
+        Raises `TransportError`. The next request then looks up the server's address again.
         """
         try:
             return await self._find_current().request(request)
@@ -41,9 +41,9 @@ class Relocating(Generic[S]):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Open a stream of the current server.
+        """Open a stream from the current server.
 
-        Raises `TransportError`; the next request then looks the server up again.
+        Raises `TransportError`. The next request then looks up the server's address again.
         """
         try:
             async with self._find_current().stream(request) as chunks:
@@ -56,7 +56,7 @@ class Relocating(Generic[S]):
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
         """Open a conversation with the current server.
 
-        Raises `TransportError`; the next request then looks the server up again.
+        Raises `TransportError`. The next request then looks up the server's address again.
         """
         try:
             async with self._find_current().converse(request, protocol) as conversation:
@@ -66,14 +66,14 @@ class Relocating(Generic[S]):
             raise
 
     async def close(self) -> None:
-        """Close the transports to all servers."""
+        """Close the transports to all servers, current and earlier."""
         for transport in self._transports:
             await transport.close()
 
     def _find_current(self) -> Reaching:
-        """Return the transport to the current server, which is looked up again if a connection has broken.
+        """Return the transport to the current server. Its address is looked up again if a connection has failed.
 
-        Streams over earlier transports continue.
+        Open streams of earlier transports continue.
         """
         if self._broken:
             self._broken = False

@@ -1,7 +1,7 @@
-"""The options of `muster up`, as stored in the home.
+"""The options of `muster up`, as stored in the home directory.
 
-A server writes its options into its home once it serves. So `muster up` and `muster restart` start the same cluster
-again, and the file shows which options the running server has. The command line checks the values.
+A server writes its options into its home once it is ready. `muster up` and `muster restart` then start the same cluster
+again, and other commands can read the options of the running server. The command line validates the values.
 """
 
 import shlex
@@ -16,7 +16,7 @@ from muster.actions.server.home import Home
 from muster.runtime.process.privatefiles import write_private
 
 _MAX_PORT = 65535
-# The most bytes of the file: command lines are shorter.
+# The maximum size of the file in bytes.
 _MAX_BYTES = 1 << 20
 
 
@@ -34,26 +34,27 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
 
 
 def merge_options(remembered: ServerOptions, user_options: Mapping[str, Any]) -> ServerOptions:
-    """Return the remembered options, with those that the user gave in their place."""
+    """Return the stored options, overridden by the options that the user gave."""
     return msgspec.structs.replace(remembered, **user_options)
 
 
 def describe_options(options: ServerOptions, fields: Sequence[str] = ServerOptions.__struct_fields__) -> str:
-    """Return the fields that differ from the defaults, as the user types them; "" if none does."""
+    """Return the fields that differ from the defaults, in command-line syntax; "" if none differs."""
     unusual = [field for field in fields if getattr(options, field) != getattr(ServerOptions(), field)]
     return shlex.join(word for field in unusual for word in _list_words(options, field))
 
 
 def describe_differences(running: ServerOptions, user_options: ServerOptions) -> str:
-    """Return which options the running server has, and which the user wants instead; "" if they are the same."""
+    """Return a description of the options in which a running server differs from the user's; "" if none differs."""
     different = [one for one in ServerOptions.__struct_fields__ if getattr(running, one) != getattr(user_options, one)]
     return "; ".join(f"{_describe(running, field)}, not {_describe(user_options, field)}" for field in different)
 
 
 def read_options(home: Home) -> ServerOptions | None:
-    """Return the options stored in the home; None if there are none.
+    """Return the options stored in the home; None if none are stored.
 
-    Raises `UserError` if the file is not readable or not of this release, or another user can change the home.
+    Raises `UserError` if the file cannot be read or was written by another release, or if another user can change the
+    home.
     """
     home.require_ours()
     try:
@@ -72,7 +73,7 @@ def read_options(home: Home) -> ServerOptions | None:
 
 
 def write_options(home: Home, options: ServerOptions) -> None:
-    """Store the options in the home, unless they are stored already. Raises `OSError`."""
+    """Store the options in the home, unless the same options are stored already. Raises `OSError`."""
     content = msgspec.json.encode(options)
     if _read_content(home.options) != content:  # a full disk does not keep the same cluster from starting again
         write_private(home.options, content)

@@ -1,7 +1,7 @@
-"""The packages that a client-only installation lacks, and the message about their absence.
+"""The packages that a client-only installation lacks, and the message about a missing package.
 
-The extra `server` of the distribution installs them. Commands against a cluster work without them. An embedded cluster
-needs all of them, and forecasts of placement need numpy.
+The extra `server` of the distribution installs them. Commands that connect to a cluster work without them. An embedded
+cluster needs all of them, and forecasts of placement need numpy.
 """
 
 PACKAGES = frozenset({"cel_expr_python", "httptools", "jinja2", "jwt", "numpy", "pynvml", "uvloop", "websockets"})
@@ -10,7 +10,7 @@ PACKAGES = frozenset({"cel_expr_python", "httptools", "jinja2", "jwt", "numpy", 
 def check_packages() -> None:
     """Raise `ModuleNotFoundError` if a package that a server needs is missing.
 
-    The check is needed because a server imports some packages only later.
+    The check is needed because a server imports some packages only after its start.
     """
     from importlib.util import find_spec
 
@@ -20,7 +20,7 @@ def check_packages() -> None:
 
 
 def describe_missing(needing: str, missing: ModuleNotFoundError) -> str:
-    """Return a sentence on which package is missing and how to install it; "" if another module is missing.
+    """Return a sentence with the missing package and how to install it; "" if another module is missing.
 
     needing: the feature that needs the package, such as `muster up`.
     """

@@ -1,6 +1,6 @@
 """Install and remove the systemd unit of a server, and query systemd about it.
 
-If systemd refuses, nothing has changed. Only `start_unit` and `cancel_starts` start or end a server.
+If systemd refuses a change, nothing has changed. Only `start_unit` and `cancel_starts` start or stop a server.
 """
 
 import os
@@ -15,14 +15,14 @@ from muster.actions.server.home import Home
 from muster.actions.server.systemunit import HEADER, SCOPES, Scope, Unit, is_current
 from muster.runtime.process.privatefiles import write_private
 
-# The directory that exists if and only if systemd runs the machine, as sd_booted(3) says.
+# This directory exists only on a machine whose init system is systemd; see sd_booted(3).
 BOOTED = Path("/run/systemd/system")
 _LINGERING = Path("/var/lib/systemd/linger")
 _PATIENCE_SECONDS = 90.0
 
 
 def require_systemd() -> None:
-    """Raise `UserError` on a machine that systemd does not run."""
+    """Raise `UserError` if systemd is not the init system of this machine."""
     if not _has_systemd():
         raise UserError(
             "systemd does not run this machine, so there are no services: let its init system run `muster up`"
@@ -38,25 +38,25 @@ def _has_systemd() -> bool:
 
 
 def find_version() -> int:
-    """Return the version of systemd; 0 if it cannot be parsed. Raises `UserError`."""
+    """Return the version of systemd; 0 if its output cannot be parsed. Raises `UserError`."""
     words = _run(["systemctl", "--version"]).split()  # as in: systemd 252 (252.38-1~deb12u1)
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
 
 
 def make_unit(scope: Scope, home: Home, account: pwd.struct_passwd) -> Unit:
-    """Return the unit of a home, installed or not, in the user's or the system's manager of systemd."""
+    """Return the unit for a home, installed or not, in the user's systemd manager or the system's."""
     named = os.environ.get("HOME") if account.pw_uid == os.getuid() else None
     return Unit(scope, home.path, account.pw_name, Path(named or account.pw_dir))
 
 
 def find_units(home: Home, account: pwd.struct_passwd) -> list[Unit]:
-    """Return the installed units of a home, of the user's manager of systemd and of the system's."""
+    """Return the installed units of a home, from the user's systemd manager and from the system's."""
     units = [make_unit(scope, home, account) for scope in SCOPES]
     return [unit for unit in units if unit.path.exists()]
 
 
 def find_outdated(home: Home) -> str:
-    """Return a sentence if a unit of this home differs from what this release writes, or cannot be read; "" if not."""
+    """Return a sentence if an installed unit of this home is outdated or cannot be read; "" otherwise."""
     if not _has_systemd():
         return ""
     try:
@@ -67,7 +67,10 @@ def find_outdated(home: Home) -> str:
 
 
 def describe_outdated(unit: Unit) -> str:
-    """Return a sentence if a unit of Muster differs from what this release writes; "" otherwise. Raises `UserError`."""
+    """Return a sentence if a unit of Muster differs from what this release would write; "" otherwise.
+
+    Raises `UserError`.
+    """
     text = unit.path.read_text(errors="replace")
     if not text.startswith(HEADER) or is_current(text, unit, version=find_version()):
         return ""
@@ -75,7 +78,7 @@ def describe_outdated(unit: Unit) -> str:
 
 
 def find_account(user: int | str) -> pwd.struct_passwd:
-    """Return the account with this id or name. Raises `UserError`."""
+    """Return the Unix account with this id or name. Raises `UserError`."""
     try:
         return pwd.getpwuid(user) if isinstance(user, int) else pwd.getpwnam(user)
     except KeyError:
@@ -84,9 +87,10 @@ def find_account(user: int | str) -> pwd.struct_passwd:
 
 @contextmanager
 def acting_as(account: pwd.struct_passwd) -> Iterator[None]:
-    """Access files with the rights of a user inside the `with` block, if this process is root's.
+    """Access files with the rights of a user inside the `with` block.
 
-    Only one thread may run meanwhile.
+    The process has to be root or that user. No other thread may run during the block, because the ids apply to the
+    whole process.
     """
     if os.geteuid() == account.pw_uid:
         yield
@@ -109,9 +113,9 @@ def is_lingering(user: str) -> bool:
 
 
 def install_unit(unit: Unit, text: str) -> None:
-    """Check a unit, write it, and enable it; restore what was there if that fails.
+    """Check a unit, write its file, and enable it. If that fails, restore the previous file.
 
-    Raises `UserError`, also for a unit of that name that Muster did not write, and `OSError`.
+    Raises `UserError`, also if a unit of that name was not written by Muster, and `OSError`.
     """
     former = _read_ours(unit)
     _verify(unit, text)
@@ -131,8 +135,8 @@ def install_unit(unit: Unit, text: str) -> None:
 def remove_unit(unit: Unit) -> None:
     """Disable and delete a unit whose server does not run.
 
-    If the server ran, systemd would forget how to restart it, and would end its containers when it fails. Raises
-    `UserError` if it runs or Muster did not write the unit, and `OSError`.
+    If the server ran, systemd could no longer restart it, and would kill its containers when it fails. Raises
+    `UserError` if the server runs or Muster did not write the unit, and `OSError`.
     """
     _read_ours(unit)
     if _show(unit, "MainPID") not in ("", "0"):
@@ -143,29 +147,35 @@ def remove_unit(unit: Unit) -> None:
 
 
 def start_unit(unit: Unit) -> None:
-    """Let systemd start the server of a unit, without waiting until it serves. Raises `UserError`."""
+    """Make systemd start the server of a unit, without waiting until it is ready. Raises `UserError`."""
     _run_systemctl(unit, "start", "--no-block", unit.name)
 
 
 def describe_state(unit: Unit) -> tuple[str, str]:
-    """Return whether a unit runs, and whether it starts with the machine, in systemd's words. Raises `UserError`."""
+    """Return systemd's words for whether a unit runs, and for whether it starts at boot. Raises `UserError`."""
     return _show(unit, "ActiveState"), _show(unit, "UnitFileState")
 
 
 def count_restarts(unit: Unit) -> int:
-    """Return how often systemd has started the unit's server again by itself. Raises `UserError`."""
+    """Return how often systemd has restarted the unit's server on its own. Raises `UserError`."""
     return int(_show(unit, "NRestarts") or 0)
 
 
 def find_failure(unit: Unit) -> str:
-    """Return why the unit's server last failed to start; "" if its log does not say why. Raises `UserError`."""
+    """Return the reason why the unit's server last failed to start; "" if its log does not contain it.
+
+    Raises `UserError`.
+    """
     log = _run(["journalctl", *_name_manager(unit), "-u", unit.name, "-n", "50", "-o", "cat", "--no-pager"])
     errors = [line.removeprefix(FAILED) for line in log.splitlines() if line.startswith(FAILED)]
     return errors[-1] if errors else ""
 
 
 def find_running_unit(home: Home, pid: int) -> Unit | None:
-    """Return the unit as which systemd runs this home's server; None if systemd does not run it. Raises `UserError`."""
+    """Return the unit under which systemd runs this home's server; None if systemd does not run it.
+
+    Raises `UserError`.
+    """
     if not BOOTED.is_dir():
         return None
     units = find_units(home, find_account(os.getuid()))
@@ -173,9 +183,9 @@ def find_running_unit(home: Home, pid: int) -> Unit | None:
 
 
 def cancel_starts(home: Home) -> list[Unit]:
-    """Stop the units of this home whose server systemd is about to start; return them. Raises `UserError`.
+    """Stop the units of this home whose server systemd is about to start; return these units. Raises `UserError`.
 
-    A unit whose server has failed, or was killed, is `activating` at once, and stays so until the next server serves.
+    The state of a unit whose server failed or was killed is `activating` until the next server is ready.
     """
     if not BOOTED.is_dir():
         return []
@@ -211,7 +221,7 @@ def name_install(unit: Unit) -> str:
 
 
 def _read_ours(unit: Unit) -> str:
-    """Return the text of a unit that Muster has written; "" if there is no unit.
+    """Return the text of a unit that Muster has written; "" if the unit does not exist.
 
     Raises `UserError` if Muster has not written the unit, and `OSError`.
     """
@@ -226,7 +236,7 @@ def _read_ours(unit: Unit) -> str:
 
 def _write(unit: Unit, text: str) -> None:
     write_private(unit.path, text.encode())
-    unit.path.chmod(0o644)  # systemctl shows it to all users
+    unit.path.chmod(0o644)  # systemctl shows the unit to all users
 
 
 def _verify(unit: Unit, text: str) -> None:
@@ -249,7 +259,7 @@ def _verify(unit: Unit, text: str) -> None:
             check=False,
             timeout=_PATIENCE_SECONDS,
         )
-    # systemd ignores a line that it cannot parse, and its exit code does not tell.
+    # systemd ignores a line that it cannot parse, and its exit code does not show that.
     problems = [line for line in result.stderr.splitlines() if unit.name in line]
     if result.returncode or problems:
         raise UserError(
@@ -266,12 +276,12 @@ def _run_systemctl(unit: Unit, *words: str) -> str:
 
 
 def _name_manager(unit: Unit) -> list[str]:
-    """Return the option that selects systemd's manager of the unit."""
+    """Return the option that selects the user's or the system's systemd manager for the unit."""
     return ["--user"] if unit.scope == "user" else []
 
 
 def _run(command: list[str]) -> str:
-    """Run a command and return its output. Raises `UserError` if it fails or takes too long."""
+    """Run a command and return its output. Raises `UserError` if the command fails or takes too long."""
     import subprocess  # muster status does not need it, and importing it takes long
 
     try:

@@ -1,8 +1,8 @@
-"""Connect to the cluster that the user means.
+"""Connect to the cluster that the user selected.
 
-That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
-cluster of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
-`~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
+In this order, it is the cluster of `--kubeconfig` or KUBECONFIG, the running embedded cluster of this user, the cluster
+of the login from `muster user add`, or the system server that root runs for all users. Muster does not read
+`~/.kube/config`, so that a user who forgot `muster up` does not submit jobs to another cluster by accident.
 """
 
 import os
@@ -35,46 +35,47 @@ if TYPE_CHECKING:
 
 # The only namespace of a cluster inside this process.
 OWN_NAMESPACE = "default"
-# The objects that a list of a command requests at once: a page of 100 pods has 1.5 MB, twice while it is read.
+# The page size of a command's list requests: 100 pods take 1.5 MB, twice while they are decoded.
 _PAGE_SIZE = 100
 
 
 class Target(Struct, frozen=True):
-    """The cluster and the namespace that the options of a command name."""
+    """The cluster and the namespace that the options of a command select."""
 
     kubeconfig: str = ""
     namespace: str = ""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Target":
-        """Remove the options `kubeconfig` and `namespace` from a command's options; return them as a target."""
+        """Remove `kubeconfig` and `namespace` from a command's options; return them as a target."""
         return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
 
 
 class Session(Struct, frozen=True):
     """A connection to a cluster: a client, and the default namespace of commands.
 
-    leave: called when the user leaves at once; a cluster that the command started then does not wait for its pods.
+    leave: called when the user quits immediately, so that a cluster that the command started does not wait for its
+    pods.
     tunnels: the transport for exec and attach.
     own: whether the cluster runs inside this process.
-    where: the cluster's address, if it is not the one of this home.
-    is_local: whether the server is known to run on this machine, so that both have the same Unix users.
-    unused_home: the home that MUSTER_HOME names, if KUBECONFIG, which takes precedence, names another cluster.
-    files: a directory that is deleted with a cluster that the command started, however the cluster ends.
+    where: the address of the cluster; "" if it is the cluster of this home.
+    is_local: whether the server is known to run on this machine, so that it has the same Unix users.
+    unused_home: the home that MUSTER_HOME names, if KUBECONFIG takes precedence and names another cluster.
+    files: a directory that is deleted together with a cluster that the command started, however the cluster ends.
     """
 
-    client: Any  # muster.runtime.client.Client, which is imported late
+    client: Any  # a muster.runtime.client.Client, imported late
     namespace: str
     leave: Callable[[], None] = lambda: None
     own: bool = False
-    tunnels: Any = None  # muster.runtime.transport.Tunnels
+    tunnels: Any = None  # a muster.runtime.transport.Tunnels
     where: str = ""
     is_local: bool = True
     unused_home: Path | None = None
     files: Path | None = None
 
     def describe_cluster(self) -> str:
-        """Return a sentence that names the cluster of `where`, and how to use the one of `unused_home` instead."""
+        """Return a sentence that names the cluster of `where`, and how to use the cluster of `unused_home` instead."""
         if self.unused_home is None:
             return f"cluster: {self.where}"
         advice = f"for the cluster of {self.unused_home}, unset KUBECONFIG"
@@ -84,7 +85,7 @@ class Session(Struct, frozen=True):
 def names_another(target: Target, home: Home) -> bool:
     """Return whether commands connect to a cluster other than the one that runs in this home.
 
-    The target's option, KUBECONFIG, or a stored login may name another.
+    That is so if the target's option, KUBECONFIG, or a stored login names another cluster.
     """
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
     if not named:
@@ -93,9 +94,9 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def find_unused_home(target: Target, home: Home) -> Path | None:
-    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option chooses one.
+    """Return the home that MUSTER_HOME names, if KUBECONFIG names another cluster and no option selects one.
 
-    None otherwise.
+    Returns None otherwise.
     """
     is_chosen = target.kubeconfig or not os.environ.get("KUBECONFIG") or not os.environ.get("MUSTER_HOME")
     return None if is_chosen or not names_another(target, home) else home.path
@@ -104,14 +105,14 @@ def find_unused_home(target: Target, home: Home) -> Path | None:
 def has_cluster(target: Target) -> bool:
     """Return whether there is a cluster to connect to: a named one, a running embedded one, or the system server.
 
-    A system server that does not answer counts, too. Otherwise jobs would bypass its queues while it restarts.
+    A system server that does not respond counts as well. Otherwise jobs would bypass its queues while it restarts.
     """
     home = Home.find(os.environ)
     return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
 
 
 def is_of_system_server(target: Target) -> bool:
-    """Return whether the target is root's server for all users of this machine, as far as this home knows."""
+    """Return whether the target is the system server, which root runs for all users, according to this home."""
     home = Home.find(os.environ)
     if names_another(target, home):
         return False
@@ -122,14 +123,14 @@ def is_of_system_server(target: Target) -> bool:
 
 
 def describe_outage(target: Target, error: "TransportError") -> str:
-    """Return why the server of an open session does not answer, and how to start the embedded cluster if it is down."""
+    """Return why the server of an open session does not respond, and how to start an embedded cluster that is down."""
     if has_cluster(target):
         return f"the server does not answer: {error}"
     return "the cluster is down; start it again with: muster up --detach"
 
 
 def find_connection(target: Target) -> "ConnectionConfig":
-    """Return the address of the server that the target names, and the credentials.
+    """Return the server's address and the credentials for the target.
 
     Raises `UserError`, `KubeconfigError`.
     """
@@ -153,7 +154,7 @@ def find_connection(target: Target) -> "ConnectionConfig":
 
 
 def reach(target: Target) -> "ConnectionConfig":
-    """Return how commands reach the target: by the socket of the home, if it has one, else by `find_connection`."""
+    """Return the connection to the target: over the home's socket if that leads there, else by `find_connection`."""
     home = Home.find(os.environ)
     if not names_another(target, home) and home.server_pid() is not None and home.is_reached_by_socket():
         return connect_to_socket(home.socket, OWN_NAMESPACE)
@@ -168,9 +169,9 @@ def _describe_server(config: "ConnectionConfig") -> str:
 
 
 def _find_restarted(target: Target) -> "ConnectionConfig | None":
-    """Return the current server and credentials of the embedded cluster; None while no server runs.
+    """Return the current address and credentials of the embedded cluster; None while no server runs.
 
-    None, too, for any other cluster: a kubeconfig that now names another server means another cluster.
+    Returns None for any other cluster, too: if its kubeconfig now names another server, that is another cluster.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
 
@@ -196,7 +197,7 @@ def _make_transport(server: "ConnectionConfig") -> "LocalTransport | HttpsTransp
 
 def make_random() -> "Random":
     """Return a random generator for the jitter of retries."""
-    from muster.runtime.ids import Random  # it takes long to load, and few commands retry anything
+    from muster.runtime.ids import Random  # importing it is slow, and few commands retry
 
     return Random()
 
@@ -205,10 +206,11 @@ def make_random() -> "Random":
 async def connect(
     target: Target, say: Callable[[str], None], before_https: Callable[[], object] = lambda: None
 ) -> AsyncIterator[Session]:
-    """Open a session with the cluster that the target names.
+    """Open a session with the cluster that the target selects.
 
-    say: called with remarks for the user while the session is open. before_https: called before a connection over
-    HTTPS is set up. Raises `UserError`, `KubeconfigError`, `TransportError`.
+    say: called with each remark for the user while the session is open.
+    before_https: called before an HTTPS connection is set up.
+    Raises `UserError`, `KubeconfigError`, `TransportError`.
     """
     from muster.actions.refusals import PlainRefusals
     from muster.actions.server.patience import Patience
@@ -221,7 +223,7 @@ async def connect(
     if not config.cluster.local_socket:
         before_https()
         await ensure_loop()
-    # Another server may need a loop, and a command without one ends with its server.
+    # Connecting to a restarted server may need an event loop. A command without one ends with its server.
     moving = Relocating(_make_transport, config, lambda: _find_restarted(target) if has_loop() else None)
     tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
@@ -241,7 +243,7 @@ async def connect(
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[Session]:
-    """Open a session with a cluster inside this process, which leaves nothing on disk.
+    """Open a session with a cluster inside this process that leaves nothing on disk.
 
     The cluster ends with the session. Raises `UserError` if a package that a server needs is missing.
     """

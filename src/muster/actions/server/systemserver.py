@@ -14,26 +14,26 @@ from muster.api.ours.unixusers import SYSTEM_SOCKET, namespace_of
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# The environment variable that names another socket.
+# The environment variable with the path of another socket.
 VARIABLE = "MUSTER_SOCKET"
 
 
 def find_socket(environ: Mapping[str, str]) -> Path | None:
     """Return the socket of a listening system server; None if there is none.
 
-    Raises `UserError` for a named socket that another user may have made.
+    Raises `UserError` if the environment names a socket that another user may have created.
     """
     path = _find_trusted(environ)
     return path if path is not None and _is_served(path) else None
 
 
 def has_server(environ: Mapping[str, str]) -> bool:
-    """Return whether this machine has a system server, even one that does not answer now. Raises `UserError`."""
+    """Return whether this machine has a system server, even one that does not respond. Raises `UserError`."""
     return bool(environ.get(VARIABLE)) or _find_trusted(environ) is not None
 
 
 def describe_silence(environ: Mapping[str, str]) -> str:
-    """Return why the system server that `has_server` found does not answer. Raises `UserError`."""
+    """Return the reason why the system server that `has_server` found does not respond. Raises `UserError`."""
     path = _find_trusted(environ)
     if path is None:
         named = environ.get(VARIABLE, "")
@@ -54,10 +54,10 @@ def _describe_closed(path: Path) -> str:
 
 
 def _find_trusted(environ: Mapping[str, str]) -> Path | None:
-    """Return the socket that a system server has made, whether or not it listens now; None if there is none.
+    """Return the socket of a system server, whether or not the server listens now; None if there is none.
 
-    Jobs sent there contain the user's secrets, so only root, or the user, may have made the socket. A socket that
-    another user may have made is passed over; if the environment names it, raises `UserError`.
+    Jobs sent to the socket contain the user's secrets, so root or the user must have created it. Any other socket is
+    ignored; if the environment names it, raises `UserError`.
     """
     from muster.runtime.process.ownership import NotOursError, is_trusted, require_way
 
@@ -73,18 +73,21 @@ def _find_trusted(environ: Mapping[str, str]) -> Path | None:
         if named:
             closed = isinstance(error, PermissionError)
             raise UserError(_describe_closed(path) if closed else f"{VARIABLE} cannot be used: {error}") from None
-        if not isinstance(error, PermissionError):  # only root can have made a directory there, and closed it
+        if not isinstance(error, PermissionError):  # only root can have created an inaccessible directory there
             return None
     return path
 
 
 def connect_locally(path: Path) -> "ConnectionConfig":
-    """Return the connection to a system server; the user's own namespace is the default."""
+    """Return the connection to a system server. Its default namespace is the namespace of the user."""
     return connect_to_socket(path, _find_namespace(os.geteuid()))
 
 
 def connect_to_socket(path: Path, namespace: str) -> "ConnectionConfig":
-    """Return the connection to the server behind a socket of this machine, with a default namespace."""
+    """Return the connection to the server behind a Unix socket.
+
+    namespace: the default namespace of the connection.
+    """
     from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
 
     cluster = ClusterConfig("http://localhost", local_socket=str(path), disable_compression=True)
@@ -92,7 +95,7 @@ def connect_to_socket(path: Path, namespace: str) -> "ConnectionConfig":
 
 
 def _find_namespace(uid: int) -> str:
-    """Return the namespace of a user. Raises `UserError`."""
+    """Return the namespace of the user with this Unix user id. Raises `UserError`."""
     try:
         return namespace_of(pwd.getpwuid(uid).pw_name, uid)
     except KeyError:

@@ -1,6 +1,6 @@
 """The systemd unit of a server: its name, its file, and its text. Pure.
 
-A unit runs `muster up` with only the home, so the server's options stay those stored in the home.
+A unit runs `muster up` with only the home as an argument. The server's other options are read from the home.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from muster.actions.errors import UserError
 Scope = Literal["user", "system"]
 SCOPES: tuple[Scope, ...] = ("user", "system")
 
-# The first line of each unit that Muster has written.
+# The first line of each unit that Muster writes.
 HEADER = "# Written by `muster service install`; `muster service remove` removes it."
 SYSTEM_DIRECTORY = Path("/etc/systemd/system")
 _USER_DIRECTORY = Path(".config/systemd/user")
-# The first systemd that starts a service in a cgroup of its own below the delegated one. An older one could not restart
-# the server beside running pods, because the kernel allows no process in a cgroup whose children have limits.
+# The first version of systemd that starts a service in a sub-cgroup of its delegated cgroup. An older version cannot
+# restart the server while pods run, because the kernel allows no process in a cgroup whose children have limits.
 _DELEGATING = 254
 
 _TEXT = """\
@@ -46,12 +46,15 @@ TasksMax=infinity
 [Install]
 WantedBy={target}
 """
-# A system server must know all users, including those of a network directory.
+# A system server must know all users, including the users of a network directory such as LDAP.
 _NETWORK = "Wants=network-online.target\nAfter=network-online.target nss-user-lookup.target\n"
 
 
 class Unit(Struct, frozen=True):
-    """The unit for one home. user: the account that the server runs as, whose home directory is `user_home`."""
+    """The systemd unit for one home.
+
+    user: the account that the server runs as. Its home directory is `user_home`.
+    """
 
     scope: Scope
     home: Path
@@ -60,14 +63,14 @@ class Unit(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the unit, which differs by home."""
+        """The name of the unit, which contains the path of a home other than the default."""
         if self.scope == "user" and self.home == self.user_home / ".muster":
             return "muster.service"
         return f"muster-{_escape_path(self.home)}.service"
 
     @property
     def path(self) -> Path:
-        """The file in which systemd finds the unit."""
+        """The path of the file in which systemd finds the unit."""
         directory = SYSTEM_DIRECTORY if self.scope == "system" else self.user_home / _USER_DIRECTORY
         return directory / self.name
 
@@ -75,9 +78,10 @@ class Unit(Struct, frozen=True):
 def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version: int) -> str:
     """Return the text of a unit.
 
-    python: the interpreter that has Muster.
-    environ: variables that the server gets.
-    version: systemd's. Raises `UserError`.
+    python: the path of the interpreter that has Muster.
+    environ: the environment variables of the server.
+    version: the version of systemd.
+    Raises `UserError`.
     """
     from muster.cluster.nodes.machine.cgroups import SERVER_GROUP
 
@@ -98,10 +102,11 @@ def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version:
 
 
 def is_current(text: str, unit: Unit, *, version: int) -> bool:
-    """Return whether an installed unit has the text that this release writes.
+    """Return whether an installed unit has the text that this release would write.
 
-    The interpreter and the variables may differ: they are those of the installation. version: systemd's. Raises
-    `UserError`.
+    The interpreter and the variables are ignored, because they depend on the installation.
+    version: the version of systemd.
+    Raises `UserError`.
     """
     return _list_fixed_lines(text) == _list_fixed_lines(render_unit(unit, "", {}, version=version))
 
@@ -111,7 +116,7 @@ def _list_fixed_lines(text: str) -> list[str]:
 
 
 def _escape_path(path: Path) -> str:
-    """Return a path as part of a unit's name, as systemd-escape(1) does."""
+    """Return a path escaped for a unit's name, as by systemd-escape(1)."""
     text = "-".join(
         "".join(
             chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in b":_." else f"\\x{byte:02x}" for byte in part
@@ -122,7 +127,7 @@ def _escape_path(path: Path) -> str:
 
 
 def _quote(word: str) -> str:
-    """Return a word quoted for systemd."""
+    """Return a word in quotes for a systemd unit."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{_escape_specifiers(escaped)}"'
 

@@ -1,4 +1,4 @@
-"""Make the command of a worker that runs a script for Slurm. Pure."""
+"""Make the command with which a worker runs a Slurm batch script. Pure."""
 
 import shlex
 
@@ -17,9 +17,9 @@ _MEBIBYTE = 1 << 20
 
 
 def script_call(gang: Gang, role: Role, script: SlurmScript) -> str:
-    """Return the shell line that runs a Slurm script with the allocation that it expects to see.
+    """Return the shell line that runs a Slurm script with the allocation variables that the script expects.
 
-    The script's command follows as arguments of the shell.
+    The script's command follows the line as arguments of the shell.
     """
     allocation = Allocation(
         id=script.id,

@@ -16,7 +16,7 @@ _PROGRAMS = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHON
 
 
 def find_account_name() -> str:
-    """Return the name of the caller's account on this machine; "" if it has none."""
+    """Return the name of the caller's account on this machine; "" if the account has no name."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -24,10 +24,10 @@ def find_account_name() -> str:
 
 
 def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of the caller's environment that a worker inherits.
+    """Return the environment variables of the caller that its workers inherit.
 
-    The worker always gets the caller's `MUSTER_HOME` and `MUSTER_SOCKET`, so that a job submitted by a worker goes to
-    the worker's own cluster. Raises `UserError` if `MUSTER_HOME` names no possible directory.
+    The caller's `MUSTER_HOME` and `MUSTER_SOCKET` are always among them, so that a job submitted by a worker goes to
+    the worker's own cluster. Raises `UserError` if `MUSTER_HOME` is no valid path.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     socket = {SOCKET_VARIABLE: str(Path(environ[SOCKET_VARIABLE]).absolute())} if environ.get(SOCKET_VARIABLE) else {}
@@ -35,9 +35,9 @@ def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
-    """Return the annotation with the caller's umask; nothing if it equals the default of workers.
+    """Return the annotation with the caller's umask; empty if the umask equals the default of workers.
 
-    status: the kernel's description of the process. Reading the umask by system call would change it for a moment.
+    status: the kernel's status file of the process. The system call that returns the umask would change it briefly.
     """
     try:
         lines = status.read_text().splitlines()
@@ -48,9 +48,9 @@ def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str
 
 
 def working_directory(path: str = "") -> str:
-    """Return the directory in which workers start.
+    """Return the absolute path of the directory in which workers start.
 
-    path: relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
+    path: an absolute path, or one relative to the caller's directory; "" for the caller's directory.
     Raises `UserError` if the caller's directory was deleted.
     """
     if path.startswith("/"):

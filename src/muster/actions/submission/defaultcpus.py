@@ -1,7 +1,8 @@
-"""Decide how many CPUs a worker requests if its user names neither CPUs nor GPUs. Pure.
+"""Decide how many CPUs a worker requests if its user specifies neither CPUs nor GPUs. Pure.
 
-Without a request, any number of jobs would run at once. The default is a request and no limit, so a worker may use idle
-CPUs. A gang that has more workers than the cluster has CPUs requests less, so that it can still start.
+Without a request, any number of jobs would run concurrently. The default sets a request but no limit, so that a worker
+may use idle CPUs. Workers of a gang with more workers than the cluster has CPUs request less, so that the gang can
+still start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +15,15 @@ from muster.actions.parsing.quantities import check_quantity
 from muster.actions.submission.gang import Gang, Role
 from muster.api.values.quantity import parse_thousandths
 
-# The user's setting: CPUs as in `--cpus`; 0 for no request.
+# The variable with the user's default: CPUs as in `--cpus`; 0 for no request.
 VARIABLE = "MUSTER_DEFAULT_CPUS"
 _DEFAULT = "1"
 
 
 def read_default(environ: Mapping[str, str]) -> int:
-    """Return the default CPU request of a worker, in thousandths of a CPU, from the environment.
+    """Return the default CPU request of a worker from the environment, in millicores.
 
-    Raises `UserError` for an invalid setting.
+    Raises `UserError` for an invalid value.
     """
     try:
         return parse_thousandths(check_quantity(environ.get(VARIABLE) or _DEFAULT))
@@ -31,15 +32,15 @@ def read_default(environ: Mapping[str, str]) -> int:
 
 
 def needs_default(gang: Gang) -> bool:
-    """Return whether any worker of the gang has no CPU request, so that it gets the default."""
+    """Return whether any worker of the gang has no CPU request and therefore gets the default request."""
     return any(map(_lacks_request, gang.parts))
 
 
 def set_default_cpus(gang: Gang, default: int, nodes: Sequence[int]) -> Gang:
-    """Return the gang with the default request for workers without one.
+    """Return the gang with the default CPU request for each worker without one.
 
-    default: thousandths of a CPU.
-    nodes: the CPUs of each node that the user sees; empty if the user sees no node.
+    default: the default request in millicores.
+    nodes: the CPUs of each node in millicores; empty if the user may not see nodes.
     """
     if not default or not needs_default(gang):
         return gang
@@ -56,21 +57,22 @@ def _lacks_request(role: Role) -> bool:
 
 
 def _count_workers(gang: Gang) -> int:
-    """Return how many workers without a request must fit on the nodes at one time.
+    """Return how many workers without a CPU request must fit on the nodes at the same time.
 
-    That is 1 for a sweep, and the smallest size for an elastic gang, because these can start with so few.
+    That is 1 for a sweep, and the minimum size for an elastic gang, because these can start with that number.
     """
     if gang.sweep is not None:
-        return 1  # trials queue independently
+        return 1  # each trial is queued separately
     if gang.elastic is not None:
         return gang.elastic.least
     return sum(role.workers for role in gang.parts if _lacks_request(role))
 
 
 def _shrink(default: int, workers: int, nodes: Sequence[int]) -> int:
-    """Return the largest request up to the default for which this many workers fit on the empty nodes.
+    """Return the largest request, up to the default, with which this number of workers fits on the empty nodes.
 
-    Return the default if they never fit. nodes: the CPUs of each node, in thousandths.
+    nodes: the CPUs of each node, in millicores.
+    Returns the default if the workers do not fit with any request.
     """
     low, high = 0, default
     while low < high:

@@ -1,4 +1,4 @@
-"""Decide whether a submitted job can ever start, and whether it leaves room for others."""
+"""Predict whether a submitted job can ever start, and whether it leaves quota for other jobs."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from muster.runtime.transport import TransportError
 
 
 async def predict_start(session: Session, job: JobRecord, warn: Callable[[str], None]) -> NeverVerdict:
-    """Return the verdict whether the job can never start, or waits for nodes, from what the user may see.
+    """Return the verdict whether the job can never start, or waits for nodes, from the objects that the user may read.
 
-    Return `OPEN`, and warn, if the server does not tell. That is no error: the job has been submitted all the same.
+    After an error of the server, warn the user and return `OPEN`, because the job has been submitted anyway.
     """
     queue = job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     try:

@@ -1,7 +1,7 @@
-"""Make the variables that frameworks other than torch read, and the addresses of workers. Pure.
+"""Make the environment variables for frameworks other than torch, and the addresses of workers. Pure.
 
-A worker is one process on a host of its own. So it is torchrun's group and Lightning's node as well. Values refer to
-the variables before them, so a caller who replaces `RANK` or `MASTER_PORT` replaces it in all of them.
+A worker is one process on its own host. It therefore counts as a group of torchrun and as a node of Lightning.
+Variables refer to earlier variables, so a user who overrides `RANK` or `MASTER_PORT` overrides it in all of them.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from muster.actions.submission.gang import Gang, Role
 
 # Ports below the usual ephemeral range (32768) that few services use. Gangs on one machine share its ports, so each
-# gang takes other ports.
+# gang uses a different port.
 _FIRST_PORT, _PORTS = 20000, 10000
 
 # The task types of TensorFlow. An evaluator is not a member of TensorFlow's cluster.
@@ -19,15 +19,15 @@ _TASKS = {"chief", "worker", "ps", "evaluator"}
 _OUTSIDE = "evaluator"
 _MOST_TASKS = 100  # TF_CONFIG lists all workers in each pod; with more workers it would fill the store
 
-# The variables that a shell sets again after computing the rank of a worker.
+# The variables that a shell sets again once it has computed the rank of a worker.
 RANKS = ("NODE_RANK", "GROUP_RANK", "CROSS_RANK")
 
 
 def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
-    """Return by name the variables that torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or read.
+    """Return the variables, by name, that torchrun, Lightning, DeepSpeed, JAX and TensorFlow set or read.
 
-    Each value refers to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` or `MUSTER_ROLE_RANK`, so these must come
-    first in the environment.
+    The values refer to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` and `MUSTER_ROLE_RANK`, which must precede
+    them in the environment.
     """
     rank = _rank_in_role(gang)
     values = dict.fromkeys(RANKS, "$(RANK)") | {
@@ -48,23 +48,24 @@ def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
 
 
 def first_port(gang: Gang) -> int:
-    """Return the port of rank 0, which is derived from the gang's name."""
+    """Return the port of the worker with rank 0, derived from the gang's name."""
     return _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
 
 
 def host_name(gang: Gang, role: Role, index: int) -> str:
-    """Return the host name of a worker, by its index in its role, as a value of a pod's variable.
+    """Return the host name of a worker, for the value of an environment variable of its pod.
 
-    The name in a scheduled gang contains `$(MUSTER_JOB)`, which only Kubernetes expands.
+    index: the worker's index in its role.
+    For a gang with a schedule, the name contains `$(MUSTER_JOB)`, which Kubernetes expands.
     """
     if gang.is_job:
-        job = "$(MUSTER_JOB)" if gang.schedule else gang.name  # each start has a Job of its own
+        job = "$(MUSTER_JOB)" if gang.schedule else gang.name  # each start creates another Job
         return f"{job}-{index}.{gang.name}"
     return f"{gang.name}-{role.name}-0-{index}.{gang.name}"
 
 
 def host_pattern(gang: Gang, role: Role) -> str:
-    """Return a pattern of the host names of a role's workers, with {} in place of the worker's index."""
+    """Return a pattern for the host names of a role's workers, with {} in place of the worker's index."""
     return host_name(gang, role, 0).replace("-0.", "-{}.")
 
 
@@ -77,9 +78,11 @@ def _task_type(gang: Gang, role: Role) -> str:
 
 
 def _make_tensorflow_cluster(gang: Gang) -> dict[str, list[str]]:
-    """Return the addresses of the tasks by their type; empty if TensorFlow has no type for a worker.
+    """Return the worker addresses by TensorFlow task type, for TF_CONFIG.
 
-    Servers of TensorFlow bind their port on all addresses, and workers may share a machine, so each has its own port.
+    Empty for a single worker, too many workers, an elastic gang, or a role that is no task type of TensorFlow.
+    TensorFlow's servers bind their port on all addresses, and workers may share a machine, so each worker has another
+    port.
     """
     names = {_task_type(gang, role) for role in gang.parts}
     if not 1 < gang.size <= _MOST_TASKS or gang.elastic is not None or not names <= _TASKS:

@@ -1,4 +1,4 @@
-"""Describe a gang as the user requested it, before there is an object in the cluster. Pure."""
+"""Describe a gang as the user requested it, before any object exists in the cluster. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from muster.api.ours.gpus import NVIDIA_GPU
 from muster.api.ours.notify import NoticeSettings
 from muster.slurm.batch import ScriptSettings
 
-# The name of the only role of a gang without roles.
+# The name of the single role of a gang without roles.
 WORKERS = "workers"
 
-# The length of the suffix that a Job appends to a pod's name.
+# The length of the suffix that a Job appends to the name of a pod.
 _SUFFIX = "-abcde"
 _MOST_OF_A_NAME = 63
 
@@ -24,7 +24,8 @@ _MOST_OF_A_NAME = 63
 class Role(Struct, frozen=True):
     """The workers of a gang that run the same command with the same requests and limits.
 
-    Quantities are as in Kubernetes; cpus and memory are requests.
+    cpus, memory: the requests, as Kubernetes quantities; "" for no request.
+    gpus: the number of GPUs.
     """
 
     name: str
@@ -38,14 +39,17 @@ class Role(Struct, frozen=True):
 
 
 class SoftSignal(Struct, frozen=True):
-    """The warning before a time limit: a signal such as `USR1`, sent this many seconds before the limit."""
+    """The signal to send before a time limit: its name, such as `USR1`, and the number of seconds before the limit."""
 
     name: str
     seconds: int
 
 
 class SecretVariables(Struct, frozen=True):
-    """A Secret whose keys become variables of the workers. key: take only this key; "" takes all keys."""
+    """A Secret whose keys become environment variables of the workers.
+
+    key: the only key to use; "" for all keys.
+    """
 
     name: str
     key: str = ""
@@ -55,8 +59,8 @@ class SlurmScript(Struct, frozen=True):
     """A script with `#SBATCH` lines as the command of a gang.
 
     id: the number that the script sees as its job id.
-    muster: the shell words by which workers call Muster.
-    directory: the directory in which the user submitted the script; "" if the nodes have another disk.
+    muster: the shell command with which workers call Muster.
+    directory: the directory in which the user submitted the script; "" if the nodes do not share the user's disk.
     """
 
     batch: ScriptSettings
@@ -66,37 +70,36 @@ class SlurmScript(Struct, frozen=True):
 
 
 class Gang(Struct, frozen=True):
-    """A requested gang: what its workers run, request, and find in their environment.
+    """A gang as requested: what its workers run, what they request, and their environment.
 
-    Commands and environment are passed on word for word. Quantities are as in Kubernetes.
-
+    The command and the environment are passed on verbatim. Quantities are Kubernetes quantities.
     roles: the groups of different workers; empty if all workers run `command`.
     until: the role whose completion completes the job; "" if all roles have to complete.
-    start_timeout: seconds from the first worker's start to the last worker's start; None for no limit.
-    time_limit: seconds that each attempt may run; None for no limit.
-    soft_signal: the warning before the limit.
+    start_timeout: the maximum number of seconds between the first and the last worker's start; None for no limit.
+    time_limit: the maximum run time of each attempt in seconds; None for no limit.
+    soft_signal: the signal to send before the time limit; None for no signal.
     retries: how often the whole gang restarts after a failure; for an elastic gang, how many workers are replaced.
-    exclusive: whether no other job's pods may run on its nodes.
-    labels, annotations: of the job and of its pods.
-    secrets: Secrets that add variables to the environment.
-    state: the PersistentVolumeClaim for data that outlives attempts; "" lets the nodes choose the place.
-    queue: the LocalQueue; "" lets the cluster choose.
-    priority: the PriorityClass of the pods.
-    queue_priority: a WorkloadPriorityClass, which counts in queues only.
-    elastic: the sizes between which the job may be resized; None for a fixed size.
-    run_time: how long simulated nodes pretend to run it; "" for ever.
-    gpu_resource: the resource that counts GPUs in the cluster.
-    stdin: whether the first worker reads the standard input of the client that attaches; other workers read nothing.
-    terminal: whether the streams of the first worker are a terminal.
-    plain: whether the job is a Job without a JobSet.
-    upstream: whether Kubernetes' own Job controller runs it, which counts interruptions unless a Job says otherwise.
+    exclusive: whether no other job's pods may run on the gang's nodes.
+    labels, annotations: the labels and annotations of the job and of its pods.
+    secrets: the Secrets that add variables to the environment.
+    state: the PersistentVolumeClaim for data that outlives attempts; "" to let the nodes choose a directory.
+    queue: the name of the LocalQueue; "" to let the cluster choose.
+    priority: the name of the pods' PriorityClass.
+    queue_priority: the name of the WorkloadPriorityClass, which only affects queueing.
+    elastic: the minimum and maximum size of an elastic job; None for a fixed size.
+    run_time: how long simulated nodes pretend to run the job; "" for no end.
+    gpu_resource: the name of the cluster's GPU resource.
+    stdin: whether rank 0 reads the standard input of a client that attaches; other workers have no input.
+    terminal: whether the streams of rank 0 are a terminal.
+    plain: whether to create a Job instead of a JobSet.
+    upstream: whether Kubernetes' own Job controller runs the job. It counts interruptions as failures by default.
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
-    schedule: the cron schedule by which a CronJob starts the job repeatedly; "" for a job that starts once.
+    schedule: the cron schedule by which a CronJob repeatedly starts the job; "" for a job that starts once.
     deferral: the conditions for the job's start.
-    notify: the receivers of notices about the job's start and end.
-    mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
+    notify: the receivers of notifications about the job's start and end.
+    mpi: the shell command with which workers call Muster, if only rank 0 runs the command and the command uses
     `mpirun`; "" if every worker runs the command.
-    script: the settings of a command that is a script for Slurm; else None.
+    script: the settings of a command that is a script for Slurm; None for any other command.
     """
 
     name: str
@@ -141,7 +144,7 @@ class Gang(Struct, frozen=True):
 
     @property
     def parts(self) -> Sequence[Role]:
-        """The roles, or one role named `workers` if the gang has none."""
+        """The roles, or one role named `workers` if the gang has no roles."""
         whole = Role(
             WORKERS,
             self.command,
@@ -156,7 +159,7 @@ class Gang(Struct, frozen=True):
 
     @property
     def is_job(self) -> bool:
-        """Whether the gang becomes a Job without a JobSet."""
+        """Whether the gang is submitted as a Job without a JobSet."""
         return self.plain or self.elastic is not None or self.sweep is not None or bool(self.schedule)
 
     @property
@@ -166,7 +169,7 @@ class Gang(Struct, frozen=True):
 
     @property
     def most_workers(self) -> int:
-        """The largest number of workers at one time."""
+        """The maximum number of concurrent workers."""
         return self.elastic.most if self.elastic is not None else self.size
 
 
@@ -180,7 +183,7 @@ def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
 
 
 def beyond_schedule(gang: Gang) -> str:
-    """Return the first option of the gang that a gang with a schedule cannot have; "" without such an option."""
+    """Return the first option of the gang that a gang with a schedule cannot have; "" if it has no such option."""
     options = {
         "role": gang.roles,
         "until": gang.until,
@@ -204,7 +207,7 @@ def not_text(gang: Gang) -> str:
         f"{kind} {key}": f"{key}={value}" for kind, all_of_it in _list_marks(gang) for key, value in all_of_it.items()
     }
     parts = {"the working directory": gang.working_directory} | arguments | variables | marks
-    # Python decodes bytes of the command line that are not UTF-8 as surrogate escapes, which cannot be encoded.
+    # Python decodes invalid UTF-8 on the command line to surrogate escapes, which cannot be encoded.
     what = next((what for what, text in parts.items() if not _is_text(text)), "")
     return f"{what} is not UTF-8 ({parts[what]!a}), and a manifest can only carry text" if what else ""
 
@@ -214,12 +217,12 @@ def _list_marks(gang: Gang) -> list[tuple[str, Mapping[str, str]]]:
 
 
 def room_for_name(roles: Sequence[Role]) -> int:
-    """Return the maximum length of a job name for which all pod names `NAME-ROLE-0-INDEX-XXXXX` are valid."""
+    """Return the maximum length of a job name with which all pod names `NAME-ROLE-0-INDEX-XXXXX` are valid."""
     return _MOST_OF_A_NAME - max(len(f"-{role.name}-0-{role.workers - 1}{_SUFFIX}") for role in roles)
 
 
 def no_host_name(name: str, roles: Sequence[Role]) -> str:
-    """Return the error in the job name that a user chose; "" if it is valid."""
+    """Return what is wrong with the job name that a user chose; "" if it is valid."""
     room = room_for_name(roles)
     if not name or (re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name) and len(name) <= room):
         return ""
@@ -238,7 +241,7 @@ def _is_text(text: str) -> bool:
 
 
 def name_for(command: Sequence[str], suffix: str, room: int) -> str:
-    """Return a job name made from the command: `train-digits-x7k2p` for `python examples/train_digits.py`."""
+    """Return a job name derived from the command: `train-digits-x7k2p` for `python examples/train_digits.py`."""
     words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if PurePath(word).suffix in (".py", ".sh")]
     stem = PurePath((scripts or words or ["run"])[0]).stem
@@ -249,7 +252,7 @@ def name_for(command: Sequence[str], suffix: str, room: int) -> str:
 
 
 def name_for_retry(name: str, suffix: str) -> str:
-    """Return the name of the sweep that retries trials of the sweep of this name."""
+    """Return the name of the sweep that retries trials of the sweep with this name."""
     return _shorten_name(name, suffix, room_for_name((Role(WORKERS, ()),)))
 
 

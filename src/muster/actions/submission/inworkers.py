@@ -2,15 +2,17 @@
 
 import shlex
 
-# In an image without Muster a shell would only report that a command is not found.
+# In an image without Muster, a shell would only report that a command was not found.
 _CALL = 'command -v {program} >/dev/null || {{ echo "{missing}" >&2; exit 127; }}; exec {muster} {words} -- "$@"'
 
 
 def call_muster(muster: str, words: str, missing: str) -> str:
-    """Return the shell line by which a worker runs a command of Muster.
+    """Return the shell line with which a worker runs a Muster command.
 
-    The command's arguments follow the line after `--`. muster: the shell words that call Muster. words: the command and
-    its options. missing: the message if the program does not exist.
+    The command's arguments follow the line after `--`.
+    muster: the shell command that starts Muster.
+    words: the Muster command and its options.
+    missing: the message to print if the program does not exist.
     """
     program = shlex.quote(shlex.split(muster)[0])
     return _CALL.format(program=program, missing=missing, muster=muster, words=words)

@@ -1,8 +1,8 @@
 """Make the manifests that `muster run` submits. Pure.
 
-A gang is a JobSet with one Job for each role, whose workers start together. An elastic gang is a Job with a headless
-Service that names its workers. So is any gang on a cluster without JobSets. A sweep is a single Job. A gang with a
-schedule is a CronJob, which creates such a Job at each start.
+A gang is a JobSet with one Job per role, whose workers start together. An elastic gang is a Job with a headless Service
+that names its workers, and so is any gang in a cluster without JobSets. A sweep is a single Job. A gang with a schedule
+is a CronJob, which creates such a Job at each start.
 """
 
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ WEEK_SECONDS = 7 * 24 * 3600
 
 
 def make_jobset(gang: Gang) -> dict[str, Any]:
-    """Return the manifest of the JobSet of a gang, with a Job for each role.
+    """Return the manifest of a gang's JobSet, with one Job per role.
 
-    The JobSet is deleted a week after its end. Its workers start together if there are several.
+    The JobSet is deleted a week after its end. If it has several workers, they start together.
     """
     spec: dict[str, Any] = {"ttlSecondsAfterFinished": WEEK_SECONDS}
     if gang.size > 1:  # a single worker waits for no other
@@ -54,7 +54,7 @@ def make_jobset(gang: Gang) -> dict[str, Any]:
 def make_job(gang: Gang) -> dict[str, Any]:
     """Return the manifest of the Job of a gang without roles, or of a sweep.
 
-    The Job is deleted a week after its end. It is suspended if its start is deferred.
+    The Job is deleted a week after its end. It is created suspended if its start is deferred.
     """
     [role] = gang.parts
     own: dict[str, str] = {}
@@ -71,7 +71,10 @@ def make_job(gang: Gang) -> dict[str, Any]:
 
 
 def cron_job(gang: Gang) -> dict[str, Any]:
-    """Return the manifest of the CronJob of a gang with a schedule. A start waits for the Job of the previous start."""
+    """Return the manifest of the CronJob of a gang with a schedule.
+
+    A start is delayed while the Job of an earlier start still runs.
+    """
     template = make_job(gang)
     metadata = template["metadata"]
     marks = {kind: metadata[kind] for kind in ("labels", "annotations") if kind in metadata}
@@ -90,10 +93,10 @@ def cron_job(gang: Gang) -> dict[str, Any]:
 
 
 def _make_failure_policy(gang: Gang) -> dict[str, Any]:
-    """Return the policy that restarts the whole JobSet, except after its time limit.
+    """Return the failure policy that restarts the whole JobSet, except after the time limit.
 
-    A restart would reach the time limit again. Interruptions do not count as failures; Kubernetes' own controllers need
-    a rule for that.
+    A restart would reach the time limit again. Interruptions do not count as failures, for which Kubernetes' own
+    controllers need an extra rule.
     """
     policy: dict[str, Any] = {"maxRestarts": gang.retries or 0}
     rules = []
@@ -106,7 +109,7 @@ def _make_failure_policy(gang: Gang) -> dict[str, Any]:
 
 
 def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
-    """Return the metadata of a gang's JobSet or Job: name, labels with the queue, and annotations.
+    """Return the metadata of a gang's JobSet or Job: name, labels including the queue, and annotations.
 
     own: the annotations that only this kind of object has.
     """
@@ -118,7 +121,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _suspend(gang: Gang) -> dict[str, Any]:
-    """Return the field that suspends a deferred job until its time or the jobs it waits for; {} for other jobs."""
+    """Return the field that suspends a deferred job until it may start; empty for any other job."""
     return {"suspend": True} if gang.deferral else {}
 
 
@@ -128,10 +131,14 @@ def _make_marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> di
 
 
 def _make_job_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
-    """Return the spec of the Job of a role. first: the rank of the role's first worker."""
+    """Return the spec of the Job of a role.
+
+    first: the rank of the role's first worker.
+    """
     born = {RUN_TIME: gang.run_time} if gang.run_time else {}
     if gang.elastic is not None:
-        # Kubernetes' own Job controller copies this annotation; Muster's sets the current world on each new pod.
+        # Kubernetes' own Job controller copies this annotation. Muster's controller sets the current world on each new
+        # pod.
         born |= birth_annotations(World(size=gang.workers, epoch=1))
     marked = _make_marks(gang.labels, {**gang.annotations, **born})
     template = {"metadata": marked} if marked else {}
@@ -153,8 +160,8 @@ def _make_job_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
 def _make_pod_failure_policy(gang: Gang) -> dict[str, Any]:
     """Return the policy that keeps Kubernetes' own Job controller from counting interruptions.
 
-    {} if Muster's controller runs the Job. One interruption fails the Job of a JobSet, so that the JobSet restarts as a
-    whole. Any other Job replaces the pod.
+    Returns {} if Muster's controller runs the Job. In a JobSet, an interruption fails the Job, so that the whole JobSet
+    restarts. Any other Job replaces the pod.
     """
     if not gang.upstream:
         return {}
@@ -165,9 +172,9 @@ def _make_pod_failure_policy(gang: Gang) -> dict[str, Any]:
 def _count_allowed_failures(gang: Gang) -> int:
     """Return the backoffLimit of a Job: how many of its workers may fail.
 
-    A gang that lost a worker fails, or restarts as a whole. An elastic program survives the loss of workers, so they
-    are replaced: as often as the user says, or until as many have failed as the job began with. So a program that fails
-    on every worker fails at once. The only worker of a gang with a schedule restarts as often as the user says.
+    A gang that loses a worker fails or restarts as a whole, so its limit is 0. An elastic gang replaces lost workers:
+    as often as the user says, or else as many as the job has at its start, so that a program that fails on every worker
+    soon fails the job. The only worker of a gang with a schedule restarts as often as the user says.
     """
     if gang.schedule:
         return gang.retries or 0
@@ -177,9 +184,9 @@ def _count_allowed_failures(gang: Gang) -> int:
 
 
 def make_service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
-    """Return the headless Service that completes the host names of workers.
+    """Return the manifest of the headless Service that makes the workers' host names resolvable.
 
-    owner_uid: of the Job or CronJob with which the Service is deleted; "" for no owner.
+    owner_uid: the UID of the Job or CronJob that owns the Service; "" for no owner.
     """
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
     if owner_uid:

@@ -1,4 +1,4 @@
-"""Delete an ended job whose name a new job takes."""
+"""Delete a finished job so that a new job can use its name."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from muster.runtime.client import Client
 from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring
 
-# The time limit for the deletion of a job's objects.
+# The number of seconds to wait until a job's objects are deleted.
 PATIENCE_SECONDS = 30.0
 _LOOK_SECONDS = 0.1
 
 
 async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
-    """Delete the job that has the gang's name, if there is one, and wait until its objects are gone.
+    """Delete the job that has the gang's name, if it exists, and wait until its objects are deleted.
 
-    If the server would refuse the gang, nothing is deleted. Raises `ApiError`, and `UserError` if the job has not
-    ended, or if its objects stay.
+    Nothing is deleted if the server would refuse the gang. Raises `ApiError`, and `UserError` if the job has not ended,
+    or if its objects still exist after the wait.
     """
     try:
         job = await record_named(client, gang.name, gang.namespace)

@@ -47,9 +47,10 @@ _SUFFIX = 5
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
     """Create the objects of a gang, adapted to the cluster; return the job as the server created it.
 
-    named: whether the user chose the name, which another job may have. say: receives remarks. Raises `ApiError`,
-    `TransportError`, and `UserError` if the name is taken. If the job may exist after an error, the error's message
-    says how to end the job.
+    say: called with each remark for the user.
+    named: whether the user chose the name, so that another job may have it.
+    Raises `ApiError`, `TransportError`, and `UserError` if the name is taken. If the job may exist in spite of an
+    error, the error's message explains how to end it.
     """
     if named:
         await _check_name(client, gang)
@@ -68,9 +69,10 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
 
 
 async def require_acceptable(client: Client, gang: Gang) -> None:
-    """Check with a dry run, under another name, that the server accepts the job of a gang. Raises `ApiError`.
+    """Check by a dry run with another name whether the server accepts the job of a gang. Raises `ApiError`.
 
-    Only a refusal of a malformed job counts (400, 422): the job that has the name now may cause any other refusal.
+    Only errors for a malformed job (400, 422) are raised. Any other refusal may be due to the job that currently has
+    the name.
     """
     gang = await fit_cluster(client, gang)
     other = replace(gang, name=f"{gang.name[: max(len(gang.name) - _SUFFIX, 1)]}{Ids().suffix(_SUFFIX)}")
@@ -85,7 +87,7 @@ async def require_acceptable(client: Client, gang: Gang) -> None:
 async def submit_cron_job(client: Client, gang: Gang) -> None:
     """Create the CronJob of a gang with a schedule, and the Service that names its workers.
 
-    Raises what `submit` raises.
+    Raises the errors of `submit`.
     """
     await _check_name(client, gang)
     gang = await fit_cluster(client, gang)
@@ -98,7 +100,7 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
 
 
 async def fit_cluster(client: Client, gang: Gang) -> Gang:
-    """Return the gang adapted to the cluster: its controllers, its GPU resource, and default CPUs.
+    """Return the gang adapted to the cluster: its controllers, its GPU resource, and default CPU requests.
 
     Raises `UserError` for an invalid setting.
     """
@@ -114,7 +116,7 @@ async def fit_cluster(client: Client, gang: Gang) -> Gang:
 def may_have_created(error: BaseException | None) -> bool:
     """Return whether the server may have created the job before the connection broke or the server failed.
 
-    A server with a full disk answers only after it has undone the write.
+    A server with a full disk responds only after it has rolled back the write.
     """
     is_full = is_refusal(error, "InsufficientStorage")
     failed = isinstance(error, ApiError) and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR and not is_full
@@ -123,16 +125,16 @@ def may_have_created(error: BaseException | None) -> bool:
 
 
 def describe_possible_job(gang: Gang) -> str:
-    """Return a sentence that the server may have created a gang's job, and how to look at it and to end it."""
+    """Return a sentence that the server may have created a gang's job, and how to inspect and end the job."""
     where = f"{gang.name} -n {gang.namespace}" if gang.namespace else gang.name
     return f"{gang.name} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}"
 
 
 async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) -> NeverVerdict:
-    """Return the verdict whether the job can never start, or waits for nodes; `OPEN` if that is not known.
+    """Return the verdict whether the job can never start, or waits for nodes; `OPEN` if that is unknown.
 
-    The module that decides is imported only for jobs that need a verdict. say: receives a sentence if the server does
-    not tell.
+    say: called with a sentence if the server does not provide the facts.
+    The deciding module is imported only for jobs that need a verdict.
     """
     from muster.actions.submission.foresight import predict_start  # importing it takes long
 
@@ -140,7 +142,7 @@ async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) 
 
 
 async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """Create the object that is the job of a gang; return it. Raises what `submit` raises."""
+    """Create the job object of a gang; return it. Raises the errors of `submit`."""
     try:
         created: dict[str, Any] = await client.create(kind.seen_as(dict), sign_manifest(manifest), gang.namespace)
     except (ApiError, TransportError) as error:
@@ -154,9 +156,9 @@ async def _create_job(client: Client, gang: Gang, kind: Kind[Any], manifest: dic
 
 
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
-    """Create and return the JobSet of a gang, or a Job with its Service if that suffices. Raises what `submit` raises.
+    """Create and return a gang's JobSet, or its Job with a Service if that suffices. Raises the errors of `submit`.
 
-    On a cluster without JobSets, a gang that does not need one becomes a Job.
+    In a cluster without JobSets, a gang that does not need a JobSet becomes a Job.
     """
     if gang.is_job:
         return await _submit_job(client, gang)
@@ -177,11 +179,10 @@ async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> Job
 
 
 async def _create_identity(client: Client, gang: Gang) -> bool:
-    """Create the Secret by which the workers of an MPI job authenticate each other; return whether it is new.
+    """Create the Secret with which the workers of an MPI job authenticate each other; return whether it is new.
 
-    No worker starts without the Secret, so it is created before the job. If the connection broke between the two in an
-    earlier attempt, the Secret of that attempt is used. Raises `ApiError`, also if another job has a Secret of that
-    name.
+    No worker starts without the Secret, so it is created before the job. If an earlier attempt created only the Secret
+    before its connection broke, that Secret is used. Raises `ApiError`, also if another job has a Secret of that name.
     """
     try:
         from muster.mpi.identity import make_identity  # it loads the whole of cryptography
@@ -200,21 +201,22 @@ async def _create_identity(client: Client, gang: Gang) -> bool:
 async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callable[[str], None]) -> None:
     """Make an MPI job the owner of its Secret, so that both are deleted together.
 
-    say: receives a sentence if that fails, which is no error.
+    say: called with a sentence if that fails. The failure is not raised.
     """
     kind, name = job.kind, secret_name(gang)
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": gang.name, "uid": job.metadata.uid}
     try:
         await client.patch(SECRET, name, {"metadata": {"ownerReferences": [owner]}}, gang.namespace)
-    except (ApiError, TransportError) as error:  # the job runs without this
+    except (ApiError, TransportError) as error:  # the job runs without an owner reference
         say(f"Secret {name} stays when the job has gone: {error}")
 
 
 def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]:
     """Return the manifest with an annotation that names the submitting account.
 
-    account: the name of the submitter; "" for the account of this process. The manifest is unchanged if it names a
-    submitter, or if the account has no name. A server that authenticates users overwrites the annotation.
+    account: the name of the submitter; "" for the account of this process.
+    The manifest is unchanged if it names a submitter already, or if the account has no name. A server that
+    authenticates users overwrites the annotation.
     """
     meta = manifest["metadata"]
     annotations = meta.get("annotations") or {}
@@ -227,7 +229,7 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
-    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises what `submit` raises.
+    """Create the Job of a gang or sweep, and the Service of a gang; return the job. Raises the errors of `submit`.
 
     The workers of a sweep need no host names.
     """
@@ -242,7 +244,7 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 
 
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
-    """Create the Service that names the workers; if that fails, delete the job, or report that the job stays.
+    """Create the Service that names the workers. If that fails, delete the job, or report that the job still exists.
 
     Raises `UserError`, `ApiError` or `TransportError` if it fails.
     """
@@ -263,7 +265,7 @@ async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str
 async def _check_name(client: Client, gang: Gang) -> None:
     """Raise `UserError` if an object of a kind that a gang uses already has the gang's name.
 
-    Wait a while for an object that is being deleted.
+    If the object is being deleted, wait briefly for that.
     """
     kinds: tuple[tuple[Kind[Any], str], ...] = (
         (JOB_SET, _describe_taken_job(gang)),
@@ -280,7 +282,7 @@ async def _check_name(client: Client, gang: Gang) -> None:
 async def _find_staying(client: Client, kind: Kind[Any], gang: Gang) -> Object | None:
     """Return the object of this kind with the gang's name; None if there is none.
 
-    If the object is being deleted, wait for that, at most 30 s.
+    If the object is being deleted, wait up to 30 s for that.
     """
     existing = await client.find(kind.seen_as(Object), gang.name, gang.namespace)
     for _ in range(300):
@@ -308,6 +310,6 @@ def _describe_taken_service(gang: Gang) -> str:
 def _choose_error(error: ApiError | TransportError, taken_message: str) -> Exception:
     """Return the error to raise after a refused creation.
 
-    If an object has the name already, that is a `UserError` with `taken_message`; otherwise it is the server's error.
+    It is a `UserError` with `taken_message` if an object has the name already, else the server's error.
     """
     return UserError(taken_message) if is_refusal(error, "AlreadyExists") else error

@@ -1,7 +1,7 @@
-"""Describe sweeps: independent trials, each with an index, as one Indexed Job. Pure.
+"""Describe a sweep: independent trials, each with an index, in one Indexed Job. Pure.
 
-If the indexes are the completion indexes, Kubernetes gives a trial its index. Otherwise a shell finds the index in the
-list of indexes before it runs the trial's command. The shell also finds the values of a grid.
+If the trials' indexes are the completion indexes, Kubernetes sets the index of a trial. Otherwise a shell looks up the
+index in the list of indexes before it runs the trial's command. The shell also looks up the values of a grid.
 """
 
 import re
@@ -30,7 +30,7 @@ from muster.api.values.shells import wrap_in_shell
 
 _INDEX, _ARRAY, _ATTEMPT = "MUSTER_INDEX", "MUSTER_ARRAY", "MUSTER_ATTEMPT"
 
-# Finds the trial's index: the entry at the completion index in a list of N, N-M and N-M:STEP.
+# Looks up the trial's index: the entry at the completion index in a list of N, N-M and N-M:STEP.
 _FIND = f"""\
 _at=$JOB_COMPLETION_INDEX IFS=,
 for _run in ${_ARRAY}; do
@@ -43,17 +43,17 @@ unset IFS
 export {_INDEX}=$((_first + _at * _step))
 """
 
-# pick NAME STRIDE VALUE... sets the variable NAME to the value that belongs to the index.
+# pick NAME STRIDE VALUE... sets the variable NAME to the value for the trial's index.
 _PICK = f"""\
 pick() {{ _name=$1 _at=$(({_INDEX} / $2)); shift 2; shift $((_at % $#)); export "$_name=$1"; }}
 """
 
-# The fields, labels and annotations that the server and the queue set, and a new Job must not have.
+# The fields, labels and annotations that the server and the queue set, and that a new Job must not have.
 _SERVER_FIELDS = ("selector", "suspend", "managedBy", "completions", "parallelism")
 _SERVER_KEYS = ("controller-uid", "job-name", "batch.kubernetes.io/", "kueue.x-k8s.io/podset")
 _QUEUE_KEYS = ("kueue.x-k8s.io/", "batch.kubernetes.io/")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# The annotations of the retried job that the new job does not get. The user who retries is its submitter.
+# The annotations of the retried job that the new job does not get. Its submitter is the user who retries.
 _OF_THE_RUN = (
     _LAST_APPLIED,
     CANCELLED_ANNOTATION,
@@ -65,14 +65,14 @@ _INJECTED_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 _LIMIT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
-# A variable name in braces.
+# A name of a variable in braces.
 _PLACE = re.compile(r"(?<!\$)\{([A-Za-z][A-Za-z0-9_]*)\}")
 
 
 class Sweep(Struct, frozen=True):
     """The trials of a job.
 
-    at_once: the maximum number of trials that run at a time; None for no limit.
+    at_once: the maximum number of concurrent trials; None for no limit.
     retries: how often a trial is retried after a failure.
     """
 
@@ -98,13 +98,13 @@ class Sweep(Struct, frozen=True):
 
     @property
     def parallelism(self) -> int:
-        """The largest number of trials that run at a time: all of them without a limit."""
+        """The maximum number of concurrent trials; without a limit, the number of all trials."""
         return min(self.at_once or len(self.array), len(self.array))
 
     def variables(self, *, upstream: bool = False) -> dict[str, dict[str, Any]]:
-        """Return the variables that tell a trial its index and attempt, by name, as a container's entries.
+        """Return the environment variables with a trial's index and attempt, by name.
 
-        upstream: whether Kubernetes' own Job controller runs the job, which counts failures only.
+        upstream: whether Kubernetes' own Job controller runs the job. It counts failures only.
         """
         index = (
             {_INDEX: _annotation_reference(COMPLETION_INDEX)}
@@ -116,8 +116,9 @@ class Sweep(Struct, frozen=True):
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command of a trial for a manifest.
 
-        A sweep with a grid, or of other indexes than 0 to N, wraps it in shells that find the trial's values and index.
         words: the user's command.
+        A sweep with a grid, or with indexes other than 0 to N, wraps the command in shells that look up the trial's
+        values and index.
         """
         command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)
         return command if self.array.is_plain else _wrap_with_index(command)
@@ -144,9 +145,12 @@ def make_sweep(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
 
 
 def make_retry(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the manifest of an ended sweep as a new sweep with fewer trials.
+    """Return the manifest of a finished sweep as a new sweep with fewer trials.
 
-    before: the pod template before its queue injected fields. Raises `ValueError` if the manifest has no command.
+    array: the indexes of the trials to repeat.
+    name: the name of the new sweep.
+    before: the pod template from before the queue injected fields; None if it is unknown.
+    Raises `ValueError` if the manifest has no command.
     """
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
@@ -173,7 +177,7 @@ def make_retry(manifest: dict[str, Any], array: Array, name: str, before: Mappin
 
 
 def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the template without the fields that the server and the queue added."""
+    """Return the pod template without the fields that the server and the queue added."""
     original = template if before is None else before
     metadata = {part: original.get("metadata", {}).get(part, {}) for part in ("labels", "annotations")}
     metadata["labels"] = {key: value for key, value in metadata["labels"].items() if not key.startswith(_SERVER_KEYS)}
@@ -183,9 +187,9 @@ def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """Return the pod template of a sweep, changed for a new Job with this name that repeats the trials in `array`.
+    """Return a sweep's pod template, changed for a new Job with this name that repeats the trials in `array`.
 
-    Raises `ValueError` if the container has no command that could be told which trials are meant.
+    Raises `ValueError` if the container has no command to which the list of trials can be passed.
     """
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
@@ -204,19 +208,19 @@ def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[s
 
 
 def _annotation_reference(key: str) -> dict[str, Any]:
-    """Return the value of a variable that reads an annotation of the pod."""
+    """Return the value of an environment variable that reads an annotation of the pod."""
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
 
 
 def _wrap_with_index(command: Sequence[str]) -> list[str]:
-    """Return the command wrapped in a shell that finds the trial's index."""
+    """Return the command wrapped in a shell that looks up the trial's index."""
     return wrap_in_shell(_FIND, command)
 
 
 def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
-    """Return the command wrapped in a shell that finds the trial's values.
+    """Return the command wrapped in a shell that looks up the trial's values.
 
-    The shell sets a variable for each value, and replaces `{NAME}` in the command's words.
+    The shell sets a variable for each value, and replaces `{NAME}` in the words of the command.
     """
     picks = [shlex.join(["pick", name, str(stride), *grid.axes[name]]) for name, stride in grid.strides().items()]
     script = _PICK + "\n".join(picks) + "\n"
@@ -228,7 +232,7 @@ def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
 
 
 def _fill_word(grid: Grid, word: str) -> str:
-    """Return a word of the command as shell text in which the values replace the names in braces."""
+    """Return a word of the command as shell text, with each name in braces replaced by its value."""
     text = [shlex.quote(part) if part else "" for part in _PLACE.split(word)[::2]]
     names = [f'"${name}"' if name in grid.axes else shlex.quote(f"{{{name}}}") for name in _PLACE.findall(word)]
     return "".join(part for pair in zip(text, [*names, ""], strict=True) for part in pair) or "''"

@@ -1,4 +1,4 @@
-"""Make the pods of a gang's workers and the variables in their environment. Pure."""
+"""Make the pods of a gang's workers and their environment variables. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -20,34 +20,38 @@ from muster.mpi.launchers import count_threads
 # Variables that users may override without a warning.
 _FREE = {"MASTER_PORT", "PYTHONUNBUFFERED", "OMP_NUM_THREADS", "JAX_COORDINATOR_ADDRESS", "TF_CONFIG"}
 
-# The file in which the workers of an elastic gang find its current size.
+# The file with the current size of an elastic gang, for its workers.
 _WORLD_DIRECTORY, _WORLD_FILE = "/etc/muster", "world"
 
-# The mount of the claim for data that outlives attempts. Process nodes give each job a directory instead.
+# The mount path of the claim for data that outlives attempts. Process nodes provide a directory per job instead.
 _STATE_DIRECTORY = "/var/lib/muster/state"
 
-# The grace period of a program on a terminal.
+# The termination grace period of a program on a terminal, in seconds.
 _SHELL_SECONDS = 2
 
-# A worker's rank is the first rank of its role plus its index in the role; variables in a manifest cannot add.
+# A worker's rank is the first rank of its role plus its index in the role. A shell adds them, because variables in a
+# manifest cannot.
 _RANKED = "export {names}; "
 _RANK = "$((MUSTER_ROLE_FIRST + MUSTER_ROLE_RANK))"
 
-# The program replaces the shell and keeps its process id: signal, exit code and input are the program's own. The timer
-# is not a child of the program, and keeps none of its files open.
+# The program replaces the shell and keeps its process id, so that signals, exit code and input reach the program
+# itself. The timer is not a child of the program, and holds none of its files open.
 _SIGNALLED = "( (sleep {after}; kill -s {name} $$) </dev/null >/dev/null 2>&1 & ); "
 _TIMER = re.compile(r"\(sleep \d+; kill -s [A-Z0-9]+ \$+\)", re.ASCII)
 
 
 def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
-    """Return the pod spec of the workers of a role. first: the rank of the role's first worker."""
+    """Return the pod spec of the workers of a role.
+
+    first: the rank of the role's first worker.
+    """
     whole = [{"secretRef": {"name": secret.name}} for secret in gang.secrets if not secret.key]
     container: dict[str, Any] = {
         "name": "worker",
         "image": gang.image or "none",
         "command": _make_command(gang, role, first),
         "env": _make_environment(gang, role, first),
-        # The message of a failure holds the worker's last output, which outlives the pod and its log.
+        # The termination message contains the worker's last output, which outlives the pod and its log.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if whole:
@@ -85,7 +89,7 @@ def _make_resources(gang: Gang, role: Role) -> dict[str, Any]:
 
 
 def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
-    """Return the command of a role, wrapped in the shells that prepare it, the outermost first."""
+    """Return the command of a role, wrapped in the shells that prepare it. The outermost shell comes first."""
     plain: Sequence[str] = role.command
     if gang.script is not None:
         plain = wrap_with_arguments(script_call(gang, role, gang.script), plain)
@@ -93,7 +97,7 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
     if gang.soft_signal is not None and gang.time_limit is not None:
         after = gang.time_limit - gang.soft_signal.seconds
         words = wrap_in_shell(_SIGNALLED.format(after=after, name=gang.soft_signal.name), words)
-    if gang.mpi:  # around the timer, whose signal is for the program and would end an agent
+    if gang.mpi:  # outside of the timer, whose signal is for the program and would end an agent
         words = wrap_in_shell("", words, become=agent_call(gang, role))
     if first and role.workers > 1 and "RANK" not in gang.environment:
         words = wrap_in_shell(_make_rank_export(gang), words)
@@ -106,13 +110,16 @@ def has_timer(command: Iterable[str]) -> bool:
 
 
 def _make_rank_export(gang: Gang) -> str:
-    """Return the shell line that exports a worker's rank in `RANK` and similar variables that the user does not set."""
+    """Return the shell line that exports a worker's rank as `RANK` and similar variables.
+
+    Variables that the user sets are left out.
+    """
     names = ("RANK", *(name for name in RANKS if name not in gang.environment))
     return _RANKED.format(names=" ".join(f"{name}={_RANK}" for name in names))
 
 
 def _make_volumes(gang: Gang) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return the volumes of a worker, each with its mount: for the size of an elastic gang, and for its state."""
+    """Return the volumes of a worker with their mounts: for the size of an elastic gang, and for data of the job."""
     volumes: list[tuple[dict[str, Any], dict[str, Any]]] = []
     if gang.elastic is not None:
         file = {"path": _WORLD_FILE, "fieldRef": _annotation_reference(WORLD_ANNOTATION)}
@@ -125,7 +132,7 @@ def _make_volumes(gang: Gang) -> list[tuple[dict[str, Any], dict[str, Any]]]:
 
 
 def _exclude_other_jobs(gang: Gang) -> dict[str, Any]:
-    """Return the anti-affinity term that excludes pods of all other jobs from the node."""
+    """Return the anti-affinity term that keeps pods of all other jobs off the node."""
     own = JOB_NAME_LABEL if gang.is_job else JOBSET_NAME
     expressions = [
         {"key": JOB_NAME_LABEL, "operator": "Exists"},
@@ -136,13 +143,13 @@ def _exclude_other_jobs(gang: Gang) -> dict[str, Any]:
 
 
 def list_overridden(gang: Gang) -> list[str]:
-    """Return the user's variables that override those for a worker's rank and peers, sorted."""
+    """Return the names of the user's variables that override variables for a worker's rank and peers, sorted."""
     own = _make_own_variables(gang, gang.parts[0], 0).keys()
     return sorted((own - _FREE) & gang.environment.keys())
 
 
 def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]]:
-    """Return the environment of a worker; a variable of the user replaces Muster's variable of the same name.
+    """Return the environment of a worker. A variable of the user replaces Muster's variable of the same name.
 
     first: the rank of the role's first worker.
     """
@@ -155,9 +162,10 @@ def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]
 
 
 def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[str, Any]]:
-    """Return Muster's own variables by name: the job, threads, and rank and peers for torch.distributed and others.
+    """Return Muster's variables by name: the job, threads, and rank and peers for torch.distributed and others.
 
-    A trial of a sweep gets its index instead of a rank. first: the rank of the role's first worker.
+    first: the rank of the role's first worker.
+    A trial of a sweep gets its index instead of a rank.
     """
     variables: dict[str, dict[str, Any]] = {
         "MUSTER_JOB": _refer_to_label(JOB_NAME_LABEL) if gang.schedule else {"value": gang.name},
@@ -177,7 +185,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
         identity = identity_variable(gang) if gang.mpi else {}
         return variables | master | _make_attempt_variable(gang) | identity
     size: dict[str, Any] = {"value": str(gang.size)}
-    if gang.elastic is not None:  # the size when the worker starts; the file has later sizes
+    if gang.elastic is not None:  # the size when the worker starts; the file contains later sizes
         size = {"valueFrom": {"fieldRef": _annotation_reference(FIRST_SIZE_ANNOTATION)}}
     index: dict[str, Any] = {"valueFrom": {"fieldRef": _annotation_reference(COMPLETION_INDEX)}}
     variables |= {
@@ -199,7 +207,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
 
 
 def _count_threads(gang: Gang, role: Role) -> int:
-    """Return how many threads each process of the worker should start, by its CPUs: at least 1."""
+    """Return how many threads each process of the worker should use, according to its CPUs; at least 1."""
     if gang.script is not None:
         return max(quantity.parse_thousandths(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:
@@ -214,15 +222,15 @@ def _make_attempt_variable(gang: Gang) -> dict[str, dict[str, Any]]:
 
 
 def _refer_to_label(key: str) -> dict[str, Any]:
-    """Return the source of a variable that has the value of a label of the pod."""
+    """Return the source of an environment variable whose value is a label of the pod."""
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{key}']"}}}
 
 
 def master_address(gang: Gang) -> str:
-    """Return the host name of rank 0."""
+    """Return the host name of the worker with rank 0."""
     return host_name(gang, gang.parts[0], 0)
 
 
 def _annotation_reference(key: str) -> dict[str, str]:
-    """Return a reference to an annotation of the pod."""
+    """Return a reference to an annotation of the pod, for the value of an environment variable."""
     return {"fieldPath": f"metadata.annotations['{key}']"}

@@ -1,1 +1,1 @@
-"""What commands do to a cluster, apart from how they are typed and what they print."""
+"""What commands do to a cluster, separate from their syntax and their output."""

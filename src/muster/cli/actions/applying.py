@@ -1,4 +1,4 @@
-"""Decide for `muster apply` what to send at once, and which patch turns an object into its manifest. Pure."""
+"""Decide for `muster apply` what to send concurrently, and which patch turns an object into its manifest. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.api.values.manifests import Manifest
 
-# kubectl's own annotation, so that kubectl and Muster can apply the same manifests in turn.
+# kubectl's own annotation, so that kubectl and Muster can alternately apply the same manifest.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -15,10 +15,10 @@ _INDEPENDENT = frozenset({("batch/v1", "Job"), ("jobset.x-k8s.io/v1alpha2", "Job
 
 
 def split_independent(manifests: Iterable[Manifest]) -> Iterator[list[Manifest]]:
-    """Yield the manifests in their order, in groups whose members can be applied at the same time.
+    """Yield the manifests in order, in groups whose members can be applied at the same time.
 
-    Consecutive jobs form a group, unless two of them name the same object. Any other manifest is alone, because what
-    comes after it may need it: a namespace, a queue, a definition of a kind.
+    Consecutive jobs form a group, unless two of them name the same object. Any other manifest is a group of its own,
+    because later manifests may need it: a namespace, a queue, a CRD.
     """
     group: list[Manifest] = []
     names: set[tuple[object, ...]] = set()
@@ -53,13 +53,13 @@ def annotate_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
 def make_apply_patch(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the merge patch that turns the current object into its manifest.
 
-    The patch removes fields that the last applied manifest had and this one has not. Fields that other writers set
-    stay.
+    The patch removes fields that the last applied manifest had and this one does not have. Fields that other clients
+    set stay.
     """
     text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         last = json.loads(text) if text else {}
-    except ValueError:  # the text of another program does not say which fields to remove
+    except ValueError:  # the text of another program does not show which fields to remove
         last = {}
     patch: dict[str, Any] = _make_patch(last if isinstance(last, dict) else {}, current, annotate_manifest(manifest))
     for identity in ("apiVersion", "kind", "status"):
@@ -82,7 +82,7 @@ def _make_patch(last: dict[str, Any], current: dict[str, Any], desired: dict[str
 
 
 def _matches(there: Any, desired: Any) -> bool:
-    """Return whether a live value contains everything in the desired value.
+    """Return whether a live value contains all of the desired value.
 
     An element of a list may have more fields than the desired one, because the server adds fields.
     """

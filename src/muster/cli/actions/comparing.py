@@ -1,4 +1,4 @@
-"""Print how the variants of a scenario differ, and write it as a file."""
+"""Print the differences between the variants of a scenario, and write the comparison as a file."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,21 +25,23 @@ from muster.simulation.outcome.student import MeanEstimate
 from muster.simulation.outcome.verdicts import format_verdict
 from muster.simulation.runs import Comparing, name_folder
 
-# How many rows the table of differences has at the most; the file and `-o json` have them all.
+# The maximum number of rows in the table of differences. The file and `-o json` have all rows.
 _MOST_ROWS = 60
-# Numbers from here on are shown as whole numbers.
+# Numbers from this one on are shown as whole numbers.
 _WHOLE_FROM = 1000
 _NOISE = {True: "yes", False: "no", None: "?"}
-# Numbers of jobs that the table shows only if there are such jobs.
+# Counts of jobs that the table shows only if they are not 0.
 _SOMETIMES = ("over limit", "never")
 _COLUMNS = ("wait mean", "wait p99", "slowdown", "ended", "over limit", "waiting", "never", "evictions")
 
 
 def report_comparing(outcome: Comparing, total: int, folder: Path | None, output: str) -> int:
-    """Print a comparison of simulations, and write it into a folder if one is given; return the exit code.
+    """Print a comparison of simulations, and write it into a folder if there is one; return the exit code.
 
-    total: how many simulations were planned. output: "json", or "" for tables. The code is not 0 if an assertion fails
-    or the user stopped the simulations.
+    The code is not 0 if an assertion fails or the user stopped the simulations.
+    total: how many simulations were planned.
+    folder: where to write the comparison; None not to write it.
+    output: "json", or "" for tables.
     """
     if outcome.stopped and not outcome.runs:
         say(f"stopped before the first of {total} simulations was done: there is nothing to compare")
@@ -116,8 +118,9 @@ def _format(value: float, figure: Figure) -> str:
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
     """Yield remarks that the tables do not contain.
 
-    They say whether the comparison stopped early, that the seeds show no noise, what each simulation remarks, which
-    jobs could never run, and which assertions do not hold. total: how many simulations were asked for.
+    They say whether the comparison was stopped early, that the seeds show no noise, what each simulation remarks, which
+    jobs could never run, and which assertions do not hold.
+    total: how many simulations were planned.
     """
     if outcome.stopped:
         yield f"stopped: {len(outcome.runs)} of {total} simulations are done, and only these count"

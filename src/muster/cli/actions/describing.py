@@ -14,9 +14,9 @@ from muster.runtime.client import Client
 async def describe_groups(
     client: Client, namespace: str, name: str, now: datetime
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Read the PodGroups of a namespace; remarks about unreadable kinds are printed.
+    """Read the PodGroups of a namespace; print remarks about unreadable kinds.
 
-    Return the details of those with this name, at most one of each kind, and the names of all PodGroups. Raises
+    Return the details of the PodGroups with this name, at most one of each kind, and the names of all PodGroups. Raises
     `ApiError`.
     """
     groups = await pod_groups(client, namespace, say)

@@ -1,4 +1,4 @@
-"""Start a server as a process of its own, and say where the running server is."""
+"""Start a server as a process of its own, and print the address of the running server."""
 
 import os
 import signal
@@ -16,15 +16,15 @@ _STANDARD_ERROR = 2
 
 
 def find_running(home: Home, options: ServerOptions) -> bool:
-    """Print the address of the server that runs for this home, if one does; return whether one does.
+    """Print the address of the server that runs for this home, if there is one; return whether there is one.
 
-    Raises `UserError` if the server has other options than these, and `click.ClickException` if it does not answer.
+    Raises `UserError` if the server has other options than these, and `click.ClickException` if it does not respond.
     """
     from muster.cli.actions.serving import await_start, say_unready
 
     if (pid := home.server_pid()) is None:
         return False
-    if read_options(home) != options:  # a server that is just starting has not written its options yet
+    if read_options(home) != options:  # a starting server has not written its options yet
         await_start(home, pid)
     click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
     home.require_kubeconfig()
@@ -42,11 +42,12 @@ def make_export(home: Home) -> str:
 
 
 def start_detached(home: Home, options: ServerOptions) -> int | None:
-    """Make a copy of this process that is to serve, and wait until it does.
+    """Fork a copy of this process that is to serve, and wait until it does.
 
-    Return the descriptor to which the copy writes a line once it serves, or `FAILED` and the reason: in the copy, at
-    once. Return None in this process, once the copy serves. The copy keeps what the command has imported, which takes
-    a new interpreter a tenth of a second. It runs no thread and has no open file of the command's.
+    In the copy, return at once the descriptor to which the copy has to write: a line when it serves, or `FAILED` and
+    the reason. In this process, return None when the copy serves. The copy keeps the modules that the command has
+    imported, which a new interpreter would import in a tenth of a second. It runs no thread and has no open file of the
+    command.
 
     Raises `click.ClickException` if the start fails, and `UserError` if another server with other options was started
     first.
@@ -57,7 +58,7 @@ def start_detached(home: Home, options: ServerOptions) -> int | None:
         raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
     began = os.fstat(log).st_size
     reading, writing = os.pipe()
-    sys.stdout.flush()  # else the copy would write it, too
+    sys.stdout.flush()  # otherwise the copy would write the buffered output, too
     child = os.fork()
     if not child:
         _leave_command(log, writing)
@@ -83,9 +84,10 @@ def start_detached(home: Home, options: ServerOptions) -> int | None:
 
 
 def _leave_command(log: int, open_descriptor: int) -> None:
-    """Leave the session, the directory and the files of the command that this process is a copy of.
+    """Leave the session, the directory and the files of the command of which this process is a copy.
 
-    log: the descriptor that takes the output from now on. open_descriptor: the only other descriptor that stays open.
+    log: the descriptor to which further output is written.
+    open_descriptor: the only other descriptor that stays open.
     """
     os.setsid()
     os.chdir("/")
@@ -111,7 +113,7 @@ def _read_url(home: Home) -> str:
 def _read_reason(log: Path, began: int) -> click.ClickException:
     """Return an error with the reason that the server wrote to its log when it could not start.
 
-    began: the length of the log before the start.
+    began: the length of the log in bytes before the start.
     """
     with log.open() as file:
         file.seek(began)

@@ -1,4 +1,4 @@
-"""Act on several names: a failure is printed, and the other names are still acted on."""
+"""Act on several names. A failure is printed, and the command continues with the other names."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing

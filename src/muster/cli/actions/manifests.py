@@ -1,4 +1,4 @@
-"""Read manifests from files, and send each to the server: shared by `muster apply` and `muster plan`."""
+"""Read manifests from files, and send each to the server, for `muster apply` and `muster plan`."""
 
 import shlex
 import sys
@@ -56,8 +56,9 @@ async def apply_one(
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
-    is_likely_new: create the object without reading it first, and read it only if the creation fails. dry_run: the
-    server stores nothing. Raises `ApiError`.
+    Raises `ApiError`.
+    is_likely_new: whether to create the object without reading it first, and to read it only if the creation fails.
+    dry_run: whether the server stores nothing.
     """
     from muster.api.status import ApiError
 
@@ -100,7 +101,7 @@ async def _create(
 async def _change(
     session: Session, kind: Any, manifest: dict[str, Any], current: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
-    """Patch an object so that it is as its manifest says; return the stored object, and `configured` or `unchanged`.
+    """Patch an object so that it equals its manifest; return the stored object, and `configured` or `unchanged`.
 
     Raises `ApiError`.
     """

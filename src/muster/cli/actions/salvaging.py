@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from muster.cluster.backups import Salvaged
 
-SHOWN = 20  # the most names in a message; a file beside the damaged ones has all
+SHOWN = 20  # the maximum number of names in a message; a file next to the damaged ones has all
 
 
 def describe_damage(salvaged: "Salvaged") -> list[str]:
-    """Return lines that describe the damage to a store, one fact a line: what is whole, lost or doubtful."""
+    """Return lines that describe the damage to a store, one fact on each line: what is intact, lost or doubtful."""
     findings = salvaged.findings
     lines = [f"the store was damaged: {salvaged.damage}", f"{_count_objects(len(findings.living))} whole"]
     if findings.is_complete:

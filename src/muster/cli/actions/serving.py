@@ -1,4 +1,4 @@
-"""Wait until the server serves that systemd or another command starts for a home."""
+"""Wait until a home's server serves, after systemd or another command has started it."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,15 @@ from muster.actions.server.systemunit import Unit
 from muster.cli.actions.detaching import make_export
 from muster.cli.session import ask, connect, run
 
-# systemd waits a second before it starts a server again, which then reads its store.
+# systemd waits a second before it restarts a server, which then reads its store.
 PATIENCE_SECONDS = 60.0
 
 
 def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
     """Wait until systemd has started the server, and print the server's address.
 
-    former: the process of the former server. Raises `click.ClickException` if the start takes too long or failed more
-    than once.
+    Raises `click.ClickException` if the start takes too long or failed more than once.
+    former: the process ID of the former server; None if there was none.
     """
     before = count_restarts(unit)
 
@@ -37,7 +37,7 @@ def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
 
 
 def await_start(home: Home, pid: int) -> None:
-    """Wait until a server that may still be starting answers requests. Raises `click.ClickException`."""
+    """Wait until a server that may still be starting responds to requests. Raises `click.ClickException`."""
     if run(_await_server(home, None, lambda: None)) is None:
         raise click.ClickException(
             f"process {pid} does not serve after {PATIENCE_SECONDS:.0f} s; `muster down` ends it"
@@ -47,7 +47,7 @@ def await_start(home: Home, pid: int) -> None:
 def say_unready(home: Home) -> None:
     """Print why a running server is not ready, if it is not.
 
-    Raises `click.ClickException` if the server does not answer.
+    Raises `click.ClickException` if the server does not respond.
     """
     from muster.cli.terminal.output import say
 
@@ -66,7 +66,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
     """Wait until a server runs in another process than `former`; return its address and process.
 
     Return None if no server did in time.
-    require_start: called while the server does not answer; raises if the server will never answer.
+    require_start: called while the server does not respond; raises if the server will never respond.
     """
     from muster.actions.waiting import wait_for_result
     from muster.runtime.kube.kubeconfig import KubeconfigError
@@ -80,7 +80,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
             return None
         try:
             url = await _find_url(home)
-        except (KubeconfigError, TransportError):  # it does not listen yet, or has written no kubeconfig yet
+        except (KubeconfigError, TransportError):  # the server does not listen yet, or has written no kubeconfig yet
             return None
         return f"{url}, process {pid}" if url else None
 

@@ -17,9 +17,10 @@ from muster.runtime.realclock import RealClock
 
 
 async def show_trials(target: Target, name: str, states: Collection[str], output: str) -> None:
-    """Print the trials of a sweep that are in these states; empty means any.
+    """Print the trials of a sweep that are in these states; an empty collection selects all.
 
-    output: `json` or `yaml`; "" for a table. Raises `click.ClickException` if the job is no sweep, and `ApiError`.
+    Raises `click.ClickException` if the job is no sweep, and `ApiError`.
+    output: `json` or `yaml`; "" for a table.
     """
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)

@@ -15,15 +15,17 @@ from muster.runtime.realclock import RealClock
 from muster.runtime.tasks import run_until_first
 from muster.runtime.transport import TransportError
 
-# Returns the current text, and passes remarks to the callable.
+# Returns the current text. It passes remarks to its argument.
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 
 
 async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
     """Show a text on the whole terminal until the user leaves; draw it again whenever objects of these kinds change.
 
-    what: the title. picture: returns the text. everywhere: watch all namespaces. An error before the first text is
-    raised; a later error is shown as a note below the text.
+    An error before the first text is raised; a later error is shown as a note below the text.
+    what: the title.
+    picture: returns the text.
+    everywhere: whether to watch all namespaces.
     """
     with Screen() as screen:
         async with session.connect(target, screen.note) as connected:

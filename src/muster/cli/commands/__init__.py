@@ -1,4 +1,4 @@
-"""The commands, in rooms by what a user does: a module each, named after its command, with `command` in it.
+"""The commands, in packages by a user's task. Each command is a module named after it, with `command` in it.
 
-A command imports what it needs when it runs, so that the others stay quick. `muster.cli.main` lists the commands.
+A command imports its modules when it runs, so that other commands start fast. `muster.cli.main` lists the commands.
 """

@@ -1,1 +1,1 @@
-"""Complete words in a shell, beyond the commands and options that click completes by itself."""
+"""Complete words in a shell, in addition to the commands and options that click completes by itself."""

@@ -1,8 +1,9 @@
 """Read names from a cluster for a shell whose user waits for a completion.
 
-A server of this machine is asked over its local socket. For any other server the client of the commands takes longer to
-import than a user waits after TAB. So this module sends one GET with Python's standard library. It authenticates with
-the credentials in the kubeconfig. A kubeconfig that needs a login program, a proxy or impersonation yields no names.
+The names from a server of this machine are read through its local socket. For any other server, the client that
+commands use takes longer to import than a user waits after TAB. So this module sends one GET with Python's standard
+library. It authenticates with the credentials in the kubeconfig. A kubeconfig that needs a login program, a proxy or
+impersonation yields no names.
 """
 
 from urllib.parse import urlencode, urlsplit
@@ -14,7 +15,7 @@ from muster.runtime.transport import Request, TransportError
 
 # The user does not wait longer for a completion.
 PATIENCE_SECONDS = 1.0
-# The most names to read: more than a person looks through.
+# The maximum number of names to read.
 MAX_NAMES = 500
 MAX_BYTES = 16 << 20
 
@@ -36,8 +37,10 @@ class _List(msgspec.Struct):
 async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
     """Return the names of the objects in a collection.
 
-    Return none if the kubeconfig needs a program, a proxy or impersonation. path: the API path of the collection.
-    labels: a label selector. Raises `OSError`, `ValueError` or `TransportError` on failure.
+    Return none if the kubeconfig needs a program, a proxy or impersonation. Raises `OSError`, `ValueError` or
+    `TransportError` on failure.
+    path: the API path of the collection.
+    labels: a label selector.
     """
     if config.user.exec is not None or config.user.impersonation is not None or config.cluster.proxy_url:
         return []

@@ -1,7 +1,7 @@
 """`kubectl_complete-muster`: the program that kubectl runs to complete `kubectl muster ...`.
 
-kubectl (1.26 and newer) passes the words behind `muster`, with the word at the cursor last. It reads one completion a
-line, and a last line of `:` and a number with flags for the shell.
+kubectl (1.26 and newer) passes the words after `muster`, with the word at the cursor last. It reads one completion from
+each line, and a last line of `:` and a number with flags for the shell.
 """
 
 import sys
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem, ShellComplete
 
-# Of cobra's ShellCompDirective.
+# A value of cobra's ShellCompDirective.
 _DEFAULT, _NO_FILES, _DIRECTORIES = 0, 4, 16
 
 
 def answer_kubectl(words: Sequence[str]) -> list[str]:
-    """Return the completions of a command line of `kubectl muster`, as lines in the form that kubectl reads."""
+    """Return the completions of a command line of `kubectl muster`, as lines in the format that kubectl reads."""
     from muster.cli.main import PROGRAM, cli
 
     *before, incomplete = words or [""]

@@ -1,6 +1,6 @@
 """Complete names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
 
-Where there is no cluster, or it does not answer, or it refuses, the callbacks return nothing and print nothing: a
+If there is no cluster, or it does not respond, or it refuses, the callbacks return no names and print nothing: a
 message would appear in the middle of the line that the user types.
 """
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
-    """Return the names of the jobs, JobSets and Jobs without one, in the namespace of the command line."""
+    """Return the names of the JobSets, and of Jobs that belong to no JobSet, in the namespace of the command line."""
     from muster.api.jobset.names import JOBSET_NAME
 
     sets = _list_names(ctx, "/apis/jobset.x-k8s.io/v1alpha2", "jobsets")

@@ -1,1 +1,1 @@
-"""Parse the names and words that users type, and suggest known ones for unknown ones."""
+"""Parse the names and words that users type, and suggest known words for unknown ones."""

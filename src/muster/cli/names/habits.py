@@ -1,6 +1,6 @@
 """Commands and options of other systems, each with the name of its counterpart here."""
 
-# Commands of other systems, and the commands here that do the same.
+# Commands of other systems, and the equivalent commands here.
 COMMANDS = {
     "submit": "run --detach",
     "sbatch": "run --detach",
@@ -89,7 +89,7 @@ COMMANDS = {
     "help": "--help",
 }
 
-# Options of other systems, or of other commands, and the options that do the same. An option may bring its argument.
+# Options of other systems, or of other commands, and the equivalent options. An option may include its argument.
 OPTIONS = {
     "-N": "--workers",
     "-c": "--cpus",

@@ -1,4 +1,4 @@
-"""Parse moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
+"""Parse times in the forms that users write: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
 
 import re
 from datetime import datetime, timedelta
@@ -11,9 +11,9 @@ _DAYS = {"today": 0, "yesterday": 1}
 
 
 def parse_moment(text: str, now: datetime) -> datetime:
-    """Return the moment that a text names, such as 2h (ago), today or 2026-01-31T14:00.
+    """Return the time that a text names, such as 2h (ago), today or 2026-01-31T14:00.
 
-    It is in the time zone of `now` if the text names none. Raises `click.BadParameter`.
+    If the text names no time zone, the time is in the time zone of `now`. Raises `click.BadParameter`.
     """
     try:
         if re.fullmatch(_AGO, text):

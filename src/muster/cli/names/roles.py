@@ -14,7 +14,7 @@ from muster.actions.parsing.quantities import Amount
 from muster.cli.names.types import parse_gpus, parse_worker_cpus, parse_worker_memory
 
 _OPTION, _END, COLON = "--role", "--", ":"
-# A role's name is part of host names, beside the name of the job.
+# A role's name is part of host names, together with the name of the job.
 _NAME = "(?!.{21})[a-z]([-a-z0-9]*[a-z0-9])?"
 _FORM = "NAME[:N][,cpus=Q][,memory=Q][,gpus=N]"
 _MOST_DIGITS = 6
@@ -33,7 +33,7 @@ class RoleOptions(Struct, frozen=True):
 
 
 class Segment(Struct, frozen=True):
-    """A list of roles that run the same command, as the command line gives it after a colon."""
+    """A list of roles that run the same command, from the words after a colon on the command line."""
 
     roles: tuple[RoleOptions, ...]
     command: tuple[str, ...]

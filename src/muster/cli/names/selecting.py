@@ -1,4 +1,4 @@
-"""The options by which commands select jobs or runs."""
+"""The options with which commands select jobs or runs."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -14,7 +14,8 @@ def add_selection_options(what: str, states: Sequence[str], *, by_state: str) ->
     """Return a decorator that adds the options --queue, --state and --user to a command.
 
     what: what they select, for their help texts.
-    states: the choices of --state. by_state: its help text.
+    states: the choices of --state.
+    by_state: the help text of --state.
     """
     queue = click.option(
         "-q", "--queue", metavar="Q", default="", help=f"{what} of this LocalQueue.", shell_complete=names.local_queues

@@ -13,7 +13,7 @@ from muster.insight.nearest import find_nearest
 class SuggestingGroup(click.Group):
     """A group of commands that suggests similar names for unknown commands and options.
 
-    elsewhere: names of its commands in other systems, each with the name here.
+    elsewhere: names of its commands in other systems, each with the equivalent name here.
     """
 
     elsewhere: Mapping[str, str] = {}

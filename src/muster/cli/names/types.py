@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The types that kubectl prints, and takes, before the name of what Muster calls a job.
+# The types that kubectl prints and accepts before the name of an object that Muster calls a job.
 _JOB_TYPE = (
     r"(?ai)(jobs?|cj|cronjobs?)(\.(v1\.)?batch)?|(js|jobsets?)(\.(v1alpha2\.)?jobset\.x-k8s\.io)?"
     r"|(pg|podgroups?)(\.[-.a-z0-9]+)?"
@@ -20,14 +20,14 @@ _CRON_JOB_TYPE = r"(?ai)(cj|cronjobs?)(\.(v1\.)?batch)?"
 
 _MOST_DIGITS = 6
 
-# As long as the value of a label.
+# The maximum length of a label's value.
 _LONGEST_USER = 63
 
 
 def parse_name(text: str) -> str:
     """Return the text if it can be the name of an object. Raises `click.BadParameter`.
 
-    An empty name is refused: it comes from an unset variable of the shell, and would mean all objects.
+    An empty name is refused: it usually comes from an unset variable of the shell, and would select all objects.
     """
     if not _is_name(text):
         raise click.BadParameter(f"{text!r} is no name")

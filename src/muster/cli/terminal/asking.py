@@ -9,12 +9,12 @@ _SHOWN = 20
 
 
 def ask_to_go_on(what: str, things: Sequence[str], *, yes: bool) -> bool:
-    """Ask the user whether to go on; return whether the user agrees.
+    """Ask the user whether to continue; return whether the user agrees.
 
-    what: a sentence that says how many things are affected.
-    things: their names.
-    yes: whether the user agreed beforehand with --yes.
     Raises `click.UsageError` if there is no user to ask.
+    what: a sentence that says how many things are affected.
+    things: the names of these things.
+    yes: whether the user agreed beforehand with --yes.
     """
     if yes:
         return True

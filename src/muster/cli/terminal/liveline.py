@@ -14,10 +14,10 @@ _CUT_LONG_ROWS, _WRAP_LONG_ROWS = "\x1b[?7l", "\x1b[?7h"
 
 
 class LiveLine:
-    """A status line on stderr, with a text for each of several names side by side.
+    """A status line on stderr, with a text for each of several names next to each other.
 
     Above it are the rows of lines that workers have not finished. Nothing is drawn if stderr is no terminal, nor while
-    a pager has the terminal, as of `muster logs -f train | less`.
+    a pager uses the terminal, as in `muster logs -f train | less`.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
@@ -49,8 +49,8 @@ class LiveLine:
     def around(self, data: bytes) -> Iterator[bytes]:
         """Yield the bytes to write so that the data appear above all rows; b"" if nothing changes.
 
-        The caller writes the bytes inside the `with` block, and nothing else is drawn meanwhile. Only one caller at a
-        time may do so.
+        The caller writes the bytes inside the `with` block, and nothing else is drawn in the meantime. Only one caller
+        at a time may do so.
         """
         rows = self._compose_rows()
         framed = _erase(self._drawn).encode() + data + _render(rows).encode() if data or rows != self._drawn else b""
@@ -62,7 +62,7 @@ class LiveLine:
             self._drawn = rows
             if data:
                 self._is_mid_line = not data.endswith(b"\n")
-            self._draw()  # what has changed meanwhile
+            self._draw()  # draw the changes since the block began
 
     def __enter__(self) -> Self:
         return self
@@ -75,7 +75,7 @@ class LiveLine:
     def _draw(self) -> None:
         """Print the collected remarks, and draw the rows again if they have changed.
 
-        Do nothing if neither is new, or while another writes to the terminal.
+        Do nothing if neither is new, or while another caller writes to the terminal.
         """
         rows = self._compose_rows()
         if self._is_writing or not (self._remarks or rows != self._drawn):
@@ -90,17 +90,17 @@ class LiveLine:
     def _compose_rows(self) -> Sequence[str]:
         """Return the rows to show now, at most as many as the terminal has room for.
 
-        The result is empty if stderr is no terminal, or another program has it; what was drawn is then forgotten.
+        The result is empty if stderr is no terminal, or another program uses it. The drawn rows are then forgotten.
         """
         if not self._is_visible:
             return ()
         if _is_taken():
             self._drawn = ()  # the other program has cleared the screen
             return ()
-        import shutil  # it loads every compressor
+        import shutil  # importing it loads every compressor
 
         columns, lines = shutil.get_terminal_size()
-        titles = sorted(self._rows, key=lambda key: (len(key[0]), key))  # 2 before 10
+        titles = sorted(self._rows, key=lambda key: (len(key[0]), key))  # rank 2 before rank 10
         rows = [_CUT_LONG_ROWS + self._rows[title] + _WRAP_LONG_ROWS for title in titles]
         status = "; ".join(f"{name}: {part}" if name else part for name, part in self._parts.items() if part)
         if status:
@@ -109,7 +109,7 @@ class LiveLine:
 
 
 def _is_taken() -> bool:
-    """Return whether another program has the terminal, such as a pager, which reads it key by key."""
+    """Return whether another program, such as a pager, uses the terminal and reads it key by key."""
     try:
         return not termios.tcgetattr(sys.stderr.fileno())[3] & termios.ICANON
     except (OSError, termios.error):
@@ -121,5 +121,5 @@ def _render(rows: Sequence[str]) -> str:
 
 
 def _erase(rows: Sequence[str]) -> str:
-    """Return the control characters that erase the drawn rows, with the cursor at the end of the last one."""
+    """Return the control characters that erase the drawn rows, with the cursor at the end of the last row."""
     return _ERASE + (_UP + _ERASE) * (len(rows) - 1) if rows else ""

@@ -11,12 +11,12 @@ import msgspec
 # Colours that can be told apart on light and dark terminals, for rank prefixes.
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
-# Characters that JSON allows unescaped and YAML does not: manifests are parsed as YAML.
+# Characters that JSON allows unescaped and YAML does not allow. Manifests are parsed as YAML.
 _NO_YAML = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal that stdout writes to; 0 if stdout is no terminal."""
+    """Return the width in characters of the terminal to which stdout writes; 0 if stdout is no terminal."""
     if not sys.stdout.isatty():
         return 0
     import shutil  # it loads every compressor

@@ -1,4 +1,4 @@
-"""Print the output of workers: their stdout on our stdout, and their stderr on our stderr."""
+"""Print the output of workers: their stdout on this command's stdout, and their stderr on its stderr."""
 
 import os
 import stat
@@ -17,8 +17,8 @@ from muster.runtime.eventloop import has_loop, make_slots
 class Printer:
     """A printer of workers' output, unchanged or, with `ranks`, in whole lines that begin with the worker's rank.
 
-    With `ranks`, a terminal shows each unfinished line in a row of `line`, and a pipe or a file gets it once it is
-    whole. The printer waits for a slow reader without blocking other tasks.
+    With `ranks`, a terminal shows each unfinished line in a row of `line`, and a pipe or a file gets the line when it
+    is complete. The printer waits for a slow reader without blocking other tasks.
     """
 
     def __init__(self, *, ranks: bool, line: LiveLine | None = None) -> None:
@@ -72,13 +72,13 @@ class Printer:
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:
-    """Write all data, in a thread if the file may stay full for any time, such as a pipe. Raises `OutputError`."""
+    """Write all data, in a thread if the file may stay full for long, such as a pipe. Raises `OutputError`."""
     if not data:
         return
     if not has_loop() or stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         _write_now(file, data)
         return
-    from muster.runtime.tasks import in_daemon  # it imports asyncio
+    from muster.runtime.tasks import in_daemon  # importing it loads asyncio
 
     await in_daemon(partial(_write_now, file, data), "output")
 

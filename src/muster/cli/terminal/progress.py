@@ -10,11 +10,11 @@ from muster.insight.jobs.trials import TrialCount
 
 
 class Progress(Struct):
-    """The reporter of one job's progress.
+    """The reporter of one job's progress. For a sweep, it prints a line after each tenth of its trials.
 
     workers: the largest number of workers that the job may have. The progress of a single worker is not counted.
-    say: prints a line that stays. show: replaces the status text of a job, by its name.
-    For a sweep, a line is printed after each tenth of its trials.
+    say: prints a line that stays.
+    show: replaces the status text of a job, by its name.
     """
 
     name: str
@@ -27,9 +27,9 @@ class Progress(Struct):
     _tenths: int = -1  # the last reported progress of a sweep
 
     def report(self, state: JobState) -> None:
-        """Print a line about a new state of the job: its start, its place in the queue, or what it waits for.
+        """Print a line about a new state of the job: its start, its position in the queue, or what it waits for.
 
-        A line that was printed already is not repeated.
+        A line that was already printed is not repeated.
         """
         if state.count is not None and (state.word == "Running" or state.finished):
             self._report_count(state.count, finished=state.finished)
@@ -45,13 +45,16 @@ class Progress(Struct):
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
     def count(self, tally: WorkerCounts) -> None:
-        """Show how many of several workers run, in the status text of the job; "" while none runs."""
+        """Show how many of several workers run, in the status text of the job; "" if none runs."""
         under_way = tally.wanted > 1 and tally.running
         self.show(self.name, tally.sentence if under_way else "")
 
     @property
     def _is_start_unreported(self) -> bool:
-        """Whether the start of all workers has not been reported. They may end before the reporter sees them run."""
+        """Whether the start of all workers has not been reported.
+
+        They may end before the reporter observes that they run.
+        """
         return self.workers > 1 and not self._size
 
     def _report_running(self, state: JobState) -> None:
@@ -72,7 +75,7 @@ class Progress(Struct):
             self.say(f"{self.name}: {count}")
 
     def _report_position(self, sentence: str) -> None:
-        """Print the position in the queue if it has changed. After a requeue all messages may be repeated."""
+        """Print the position in the queue if it has changed. After a requeue, messages may be printed again."""
         if sentence != self._standing:
             self._standing, self._size = sentence, 0
             self._reported.clear()

@@ -1,6 +1,6 @@
-"""End a command that waits for something to print, once the reader of its output is gone.
+"""End a command that waits for output to print, when the reader of its output is gone.
 
-A command that stands for another program, such as `muster run`, ends only when it writes without a reader, as programs
+A command that represents another program, such as `muster run`, ends only when it writes without a reader, as programs
 do.
 """
 
@@ -33,7 +33,7 @@ async def _wait_until_unread() -> None:
         return
     loop, reader_gone = asyncio.get_running_loop(), asyncio.Event()
     with select.epoll() as ends:
-        ends.register(OUT, 0)  # epoll reports a closed other end for an empty mask, too
+        ends.register(OUT, 0)  # epoll reports a closed other end even for an empty mask
         loop.add_reader(ends.fileno(), reader_gone.set)
         try:
             await reader_gone.wait()

@@ -1,4 +1,4 @@
-"""Connect our standard streams to a command in a container: as bytes, or as a terminal."""
+"""Connect this command's standard streams to a command in a container: as bytes, or as a terminal."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class Ends:
     """The local ends of a remote command's standard streams.
 
     read: returns the next piece of input, empty at its end; None if the command gets no input.
-    show: called with the command's output, and the stream that the output was written to.
+    show: called with the command's output, and the stream to which the output was written.
     size: returns the columns and rows of the local terminal; None if there is no terminal.
     """
 
@@ -40,8 +40,8 @@ class Ends:
 async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -> int:
     """Copy all streams in both directions until the command ends; return its exit code.
 
-    resized: an event that is set when the terminal's size changes.
     Raises `ApiError` if the command could not be run, `TransportError` if the connection ends before the command.
+    resized: an event that is set when the terminal's size changes.
     """
     speaking = [asyncio.create_task(_send_input(conversation, ends.read))] if ends.read is not None else []
     if ends.size is not None:
@@ -59,7 +59,10 @@ async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -
 
 
 async def _send_input(conversation: Conversation, read: Callable[[], Awaitable[bytes]]) -> None:
-    """Send all of the input, then its end. A lost connection is ignored: the reader of the output reports it."""
+    """Send all of the input, then its end.
+
+    A lost connection is ignored, because the reader of the output reports it.
+    """
     with contextlib.suppress(TransportError):
         while data := await read():
             await conversation.send(STDIN + data)
@@ -101,7 +104,7 @@ def raw_terminal(descriptor: int, resized: Callable[[], None]) -> Iterator[None]
     """
     before, loop = termios.tcgetattr(descriptor), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, resized)
-    tty.setraw(descriptor, termios.TCSADRAIN)  # keys that were typed already go to the command
+    tty.setraw(descriptor, termios.TCSADRAIN)  # keys that were already typed go to the command
     try:
         yield
     finally:
@@ -115,6 +118,6 @@ def is_terminal() -> bool:
 
 
 def terminal_size() -> tuple[int, int]:
-    """Return the columns and rows of the terminal that stdout writes to."""
+    """Return the columns and rows of the terminal to which stdout writes."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return size.columns, size.lines

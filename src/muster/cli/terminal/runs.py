@@ -1,4 +1,4 @@
-"""Format finished runs as a table. Control characters in others' texts are escaped."""
+"""Format finished runs as a table. Control characters in texts of other users are escaped."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -34,10 +34,10 @@ _MOST_COMMAND, _LEAST_COMMAND = 40, 12
 
 
 def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, width: int = 0) -> str:
-    """Return a table of runs for people, with times in their time zone.
+    """Return a table of runs for users, with times in their time zone.
 
-    width: of the terminal; 0 without a terminal, which shows all columns. A terminal shows times without seconds unless
-    the table is wide.
+    A terminal shows times without seconds unless the table is wide.
+    width: the width of the terminal; 0 without a terminal, which shows all columns.
     """
     gpus = _GPUS if any(row["gpuMemoryBytes"] is not None for row in rows) else {}
     columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE | gpus if wide else {})

@@ -29,7 +29,7 @@ class Screen:
 
     def __init__(self) -> None:
         self._taken = False
-        self._keys: list[Any] | None = None  # the terminal's modes before
+        self._keys: list[Any] | None = None  # the terminal's modes before the first text
         self._shown: tuple[str, str, str] = ("", "", "")
 
     @property
@@ -38,9 +38,10 @@ class Screen:
         return not self._taken
 
     def show(self, title: str, text: str, note: str = "") -> None:
-        """Replace the shown text and draw it. title: the first line. note: a remark at the bottom.
+        """Replace the shown text and draw it. The first call takes over the terminal.
 
-        The first call takes over the terminal.
+        title: the first line.
+        note: a remark at the bottom.
         """
         self._shown = (title, text, note)
         self._take_terminal()
@@ -52,7 +53,7 @@ class Screen:
             self.show(self._shown[0], self._shown[1], text)
 
     def draw(self) -> None:
-        """Draw the current text again, as after a change of the terminal's size."""
+        """Draw the current text again, for example after a change of the terminal's size."""
         size = shutil.get_terminal_size()
         lines = [_make_plain(line, size.columns) for line in fit_lines(*self._shown, size.lines)]
         # Erasing after a line that fills the width would erase its last character.
@@ -87,7 +88,7 @@ class Screen:
 
 @contextmanager
 def watch_for_exit(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
-    """Yield a future that is set when the user leaves: to 0 for Ctrl-C or q, else to the number of the signal.
+    """Yield a future that is set when the user leaves: to 0 for Ctrl-C or q, otherwise to the number of the signal.
 
     resized: called when the size of the terminal changes.
     """

@@ -1,8 +1,8 @@
 """Pass the standard input of a command to rank 0, as mpirun does; the other workers get an empty input.
 
 All workers come from one template, so the input of each stays open until a client attaches to it. The client reads its
-input as rank 0 consumes it, and only once. A worker that replaces rank 0 after a preemption has an empty input, and the
-user is told.
+input as rank 0 consumes it, and only once. A worker that replaces rank 0 after a preemption has an empty input, and a
+remark says so.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from muster.runtime.realclock import Clock
 from muster.runtime.tasks import cancel, in_daemon
 from muster.runtime.transport import Request, TransportError, Tunnels
 
-# The subprotocol that can close a single channel, and the prefixes of our messages.
+# The subprotocol that can close a single channel, and the prefixes of this command's messages.
 PROTOCOL = "v5.channel.k8s.io"
 STDIN, END_OF_STDIN = b"\0", b"\xff\0"
 _PIECE_BYTES = 64 << 10
@@ -31,7 +31,7 @@ _NULL = os.makedev(1, 3)
 def can_come(descriptor: int) -> bool:
     """Return whether the descriptor may provide input for a job, now or later.
 
-    A terminal never does, because the user types there; neither does a file at its end.
+    A terminal never does, because the user types there. Neither does a file at its end.
     """
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode):
@@ -58,7 +58,7 @@ async def read(descriptor: int) -> bytes:
     def work() -> bytes:
         try:
             return os.read(descriptor, _PIECE_BYTES)
-        except OSError:  # closed, a directory, or a closed terminal: no more input comes
+        except OSError:  # closed, a directory, or a closed terminal: there is no more input
             return b""
 
     return await in_daemon(work, "input")
@@ -68,7 +68,7 @@ class Feeding(Struct):
     """The connections that carry this command's input to all running workers.
 
     read: returns the next piece of the input; empty at its end.
-    warn: called with remarks about input that does not arrive.
+    warn: called with remarks about input that is not delivered.
     """
 
     tunnels: Tunnels
@@ -80,7 +80,7 @@ class Feeding(Struct):
     _given: bool = False  # whether a rank 0 has begun to read the input
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Handle a change of a pod of the job: once it runs, start to send it this command's input.
+        """Handle a change of a pod of the job: when the pod runs, start to send it this command's input.
 
         Pods that have ended are remembered, so that a lost connection to them is no problem.
         """

@@ -1,4 +1,4 @@
-"""The standard streams of a command, such that every failure of a stream ends in a message and an exit code.
+"""The standard streams of a command. Every failure of a stream ends in a message and an exit code.
 
 Output that cannot be written ends the command. A remark that cannot be written is dropped, because there is no other
 place to report it.
@@ -19,9 +19,9 @@ _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """The error that output could not be written.
+    """A failed write of output.
 
-    The class is no OSError, so that no handler takes it for a failure of the work itself.
+    The class is not an OSError, so that no handler mistakes it for a failure of the work itself.
     """
 
     def __init__(self, cause: OSError) -> None:
@@ -30,7 +30,7 @@ class OutputError(Exception):
 
 
 class _Stream(io.FileIO):
-    """A file whose writes wait where they would fail with EAGAIN.
+    """A file whose writes wait instead of failing with EAGAIN.
 
     A program that shares the terminal may have made the terminal non-blocking.
     """
@@ -54,7 +54,7 @@ class _Output(_Stream):
 
 
 class _Remarks(_Stream):
-    """A stream for remarks. It drops what cannot be written."""
+    """A stream for remarks. It drops remarks that cannot be written."""
 
     def write(self, data: Any) -> int:
         try:
@@ -64,11 +64,11 @@ class _Remarks(_Stream):
 
 
 def replace_streams() -> None:
-    """Replace the standard streams of this process by those of this module.
+    """Replace the standard streams of this process by the streams of this module.
 
-    Call it before the process opens any file: a file could take the number of a closed stream.
+    Call it before the process opens any file, because a file could get the number of a closed stream.
     """
-    # A closed stream is opened in the wrong direction: using it fails, and no other file takes its number.
+    # A closed stream is opened in the wrong direction: using it fails, and no other file gets its number.
     for descriptor, mode in ((_IN, os.O_WRONLY), (OUT, os.O_RDONLY), (_ERR, os.O_WRONLY)):
         if _is_closed(descriptor):
             os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number is this descriptor
@@ -88,7 +88,7 @@ def raw_of(stream: TextIO) -> io.RawIOBase:
 
 
 def give_up_output() -> None:
-    """Discard all output from now on, also what is buffered; otherwise Python would try to write it at exit."""
+    """Discard all further output, including buffered output, which Python would otherwise try to write at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 

@@ -1,8 +1,8 @@
 """Reconcile CronJobs: read caches, call `muster.jobs.cronjob.decide`, write its plan.
 
 A CronJob is reconciled when it changes, when one of its Jobs is created, ends or is deleted, and at its next start.
-Delays run by the monotonic clock, schedules by the time of day. So when the time of day jumps, as after a machine's
-sleep, all CronJobs are reconciled.
+Delays use the monotonic clock, schedules the time of day. So when the time of day jumps, as after a machine's sleep,
+all CronJobs are reconciled.
 
 All memory is a cache, except for the time at which a schedule was changed. After a restart, the controller may
 therefore start a Job for a time of the new schedule that lies between the last Job and the change.
@@ -38,7 +38,7 @@ _BY_CRON_JOB = "cronjob-uid"
 class CronJobController(Reconciler):
     """The reconciler of CronJobs.
 
-    zone: the time zone of schedules that name none; None for the machine's.
+    zone: the time zone of schedules that name none; None for the time zone of the machine.
     """
 
     name = "cronjob-controller"
@@ -95,7 +95,7 @@ class CronJobController(Reconciler):
     async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
         """Return the UIDs of Jobs in the CronJob's status that are deleted or belong to another owner.
 
-        The server decides, because a Job may be too new for the cache.
+        The API server is queried for them, because a Job may be too new for the cache.
         """
         uids = {job.metadata.uid for job in jobs}
         missing = set()
@@ -108,7 +108,7 @@ class CronJobController(Reconciler):
         return frozenset(missing)
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
-        """Write the plan, and record its events. Raises the first error, after all other writes have been tried."""
+        """Write the plan, and record its events. Raises the first error after it has tried all other writes."""
         errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:
@@ -127,7 +127,7 @@ class CronJobController(Reconciler):
             raise errors[0]
 
     async def _remove(self, cron_job: CronJob, jobs: Sequence[Job]) -> list[Refusal]:
-        """Delete Jobs, and remember the deleted ones that the cache still holds; return the server's refusals."""
+        """Delete Jobs, remember which deleted Jobs the cache still holds, and return the server's refusals."""
         refusals = []
         for job in jobs:
             refusal = await self._writer.remove(cron_job, job)
@@ -148,7 +148,7 @@ def _schedule_of(cron_job: CronJob) -> tuple[str, str | None]:
 
 
 def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
-    """Return the key of a Job in the index `_BY_CRON_JOB`: the CronJob that controls it; other Jobs have none."""
+    """Return the key of the CronJob that controls a Job, for the index `_BY_CRON_JOB`; empty for other Jobs."""
     owner = controller_of(job.metadata)
     is_owned = owner is not None and CRON_JOB.is_of(owner)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None and is_owned else ()

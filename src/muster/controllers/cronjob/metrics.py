@@ -20,6 +20,9 @@ class CronJobMetrics:
         ).labels()
 
     def job_created(self, job: Job, at: datetime) -> None:
-        """Record how late a CronJob's new Job was created. at: the start in the schedule for which it was created."""
+        """Record how late a CronJob's new Job was created.
+
+        at: the time in the schedule for which it was created.
+        """
         created = job.metadata.creation_timestamp or at
         self._skew.observe((created - at).total_seconds())

@@ -41,8 +41,8 @@ class Writer:
     async def create(self, cron_job: CronJob, start: Start) -> Job | None:
         """Create the Job of a start and record an event; return the Job.
 
-        Return the Job of an earlier attempt if there is one, or None if another object has its name: the start is then
-        skipped, as upstream. Raises `ApiError`, `TransportError`.
+        If an earlier attempt created the Job, return that Job. If another object has the Job's name, return None: as in
+        upstream, the start is skipped. Raises `ApiError`, `TransportError`.
         """
         try:
             job = await self._client.create(JOB, start.job)
@@ -63,9 +63,9 @@ class Writer:
         return job
 
     async def store(self, cron_job: CronJob, status: CronJobStatus) -> CronJob:
-        """Store the changed fields of the status; return the CronJob as the server now has it.
+        """Store the changed fields of the status; return the CronJob as the server has stored it.
 
-        Raises `ApiError` (Conflict) if the CronJob has changed meanwhile.
+        Raises `ApiError` (Conflict) if the CronJob has changed since it was read.
         """
         patch = {"status": merge_patch(status, cron_job.status)}
         return await self._client.patch_object(CRON_JOB, cron_job, patch, subresource="status")

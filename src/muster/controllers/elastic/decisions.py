@@ -1,4 +1,4 @@
-"""Describe the decisions about the size of an elastic job as records. All but `ResizeRecorder` is pure."""
+"""Make the records of decisions about the size of an elastic job. All but `ResizeRecorder` is pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from muster.api.ours.decisions import Decision, Other, Subject
 from muster.controllers.decisionlog import DecisionLog
 from muster.runtime.clock import Clock
 
-# The rules by which a size changes: another job needs the room, or so much room on nodes or quota is free.
+# The rules by which a size changes: another job needs the room, or room on nodes or quota is free.
 MAKES_ROOM: Final = "MakesRoom"
 NODES: Final = "Nodes"
 QUOTA: Final = "Quota"
@@ -22,7 +22,8 @@ _MOST_OTHERS = 20
 class Resized(Struct, frozen=True):
     """A new size of an elastic job.
 
-    rule: what decided, unless the job shrinks for others. helps: the jobs for which it shrinks, as `namespace/name`.
+    rule: the rule that decided the size, unless the job shrinks for other jobs.
+    helps: the jobs for which it shrinks, as `namespace/name`.
     """
 
     subject: Subject
@@ -58,5 +59,5 @@ class ResizeRecorder:
         self._clock = clock
 
     def record(self, resized: Resized) -> None:
-        """Record a new size, once it is written."""
+        """Record a new size after it is written."""
         self._decisions.add(resized.describe(self._clock.now()))

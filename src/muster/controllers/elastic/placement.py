@@ -1,13 +1,12 @@
 """Resize elastic Jobs by the room on nodes (kubernetes KEP-3715); `muster.gang.elastic` decides.
 
-A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
-grown, never above MAX, when room is free. A resize patches `completions` and `parallelism` together, in the version of
-the Job that the decision read; the Job controller then creates and deletes pods. MIN and MAX bound only this
-controller. A user may choose any size: above MAX the Job is not grown, below MIN it is not resized, and in between it
-is.
+A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short of room,
+and grown, never above MAX, when room is free. One patch changes `completions` and `parallelism`, in the version of the
+Job that the decision read. The Job controller then creates and deletes pods. MIN and MAX bound only this controller. A
+user may choose any size. Above MAX the controller does not grow the Job, and below MIN it does not resize the Job.
 
-No finished work is lost: a Job is never shrunk below an index that has ended for good, and a Job with such an index is
-not grown any more. Jobs that are suspended, ended or being deleted are not resized.
+No finished work is lost: a Job is never shrunk below an index that has ended permanently, and a Job with such an index
+is not grown any more. Jobs that are suspended, ended or being deleted are not resized.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -57,7 +56,7 @@ class Sizes:
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._names = names
-        self._bounds: dict[str, Bounds] = {}  # of the Jobs that may be resized
+        self._bounds: dict[str, Bounds] = {}  # the bounds of the Jobs that may be resized
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused
 
     @property
@@ -66,7 +65,7 @@ class Sizes:
         return bool(self._bounds)
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Register a handler that is called whenever sizes need a decision."""
+        """Register a handler that is called whenever sizes must be decided again."""
 
         def job_changed(old: Job | None, new: Job | None) -> None:
             job = new if new is not None else old
@@ -79,7 +78,7 @@ class Sizes:
     def _job_of(self, key: str) -> Job | None:
         """Return the Job of a gang from the cache; None if it is gone.
 
-        If the cached Job is stale, the server refuses the write.
+        If the cached Job is stale, the server refuses a write that uses it.
         """
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
@@ -87,7 +86,7 @@ class Sizes:
     def _record_bounds(self, key: str, old: Job | None, new: Job | None) -> bool:
         """Record the bounds of a changed Job, or an event about invalid bounds.
 
-        Return whether sizes need a decision.
+        Return whether sizes must be decided again.
         """
         if new is None:
             self._refused.pop(key, None)
@@ -117,14 +116,14 @@ class Sizes:
     ) -> bool:
         """Resize the elastic Jobs whose size should change; return whether the server refused a size.
 
-        After a refusal another decision may choose other sizes.
+        After a refusal, another decision may choose other sizes.
 
         gangs: the gangs by key.
         leaving: the UIDs of pods that are being deleted and still occupy their nodes.
         waiting: the gangs for which no room was found, in the order of the queue.
-        grow: whether Jobs may grow, too.
-        asking: returns the requests of pods' claims.
-        Raises `ApiError` (Conflict) if a Job has changed meanwhile.
+        grow: whether Jobs may also grow.
+        asking: returns the requests of pods' resource claims.
+        Raises `ApiError` (Conflict) if a Job has changed since the decision read it.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
         views = [self._describe_job(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
@@ -164,8 +163,8 @@ class Sizes:
     async def _write(self, job: Job, change: Resize) -> bool:
         """Resize the Job, if it has the version that the decision read, and record an event.
 
-        Return whether it has its new size, or no longer needs it. If the server refuses the size, return False and
-        leave the Job alone until its spec changes.
+        Return whether the Job has its new size, or no longer needs it. If the server refuses the size, return False,
+        and do not resize the Job again until its spec changes.
         """
         meta = job.metadata
         try:
@@ -185,14 +184,14 @@ class Sizes:
 
 
 def subject_of(job: Job) -> Subject:
-    """Return a Job as the subject of a record."""
+    """Return the subject of a record about a Job."""
     return Subject(key_of(job), job.metadata.uid)
 
 
 def elastic_bounds(job: Job) -> Bounds | None:
-    """Return the sizes between which a Job may be resized; None if it requests none.
+    """Return the sizes between which a Job may be resized; None if it requests no resizing.
 
-    Raises `ValueError` with the reason.
+    Raises `ValueError`, with the reason as its message, if the annotation is invalid or the Job cannot be resized.
     """
     text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
     if text is None:
@@ -209,7 +208,7 @@ def elastic_bounds(job: Job) -> Bounds | None:
 
 
 def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
-    """Return the indexes that have ended for good, including those that the Job's status does not show yet."""
+    """Return the indexes that have ended permanently, including those that the Job's status does not show yet."""
     size = job.spec.completions or 0
     succeeded = Indexes.of(
         index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
@@ -225,8 +224,8 @@ def least_size(bounds: Bounds, ended: Indexes) -> int:
 def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
     """Return the merge patch that gives the Job another size and announces the size to its workers.
 
-    Growth of a queued Job is announced later, once it has quota. A shrink may also record the members that the Job
-    gives up, so that they count as growth if they come back.
+    Growth of a queued Job is announced only after the Job has quota. A shrink may also record the members that the Job
+    gives up, so that they count as growth if the Job gets them back.
     """
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
@@ -234,11 +233,11 @@ def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
     world_before = world_of(meta)
     size_before = world_before.size if world_before is not None else job.spec.completions or 0
     on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels
-    # Growth without quota was never announced: back at the size that the workers know, nothing has changed for them.
+    # Growth without quota was never announced. Back at the size that the workers know, nothing has changed for them.
     is_size_known = on_credit or (world_before is not None and world_before.size == size)
     world = {} if is_size_known else make_world_annotations(World(size, find_current_world(job).epoch + 1))
-    # If the Job gives up members and gets them back later, they count as growth. The scheduler would need a separate
-    # write for that.
+    # If the Job gives up members and gets them back later, they count as growth. Otherwise the scheduler would need a
+    # write of its own for that.
     held = note_held_members(meta, size) if size < (read_recorded_size(meta) or 0) else {}
     return {"metadata": {"annotations": world | held}, "spec": {"completions": size, "parallelism": size}}
 

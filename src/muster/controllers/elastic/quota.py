@@ -1,11 +1,11 @@
 """Resize elastic Jobs when quota is short.
 
 `queueing.elastic.sizing` decides the sizes; this controller writes them to the Jobs. A Job's Workload follows the size
-of the Job, and the used quota follows the Workload. So the controller sees its own shrink while the shrink is under
-way, and requests no second one. The scheduler resizes Jobs if nodes are short.
+of the Job, and the used quota follows the Workload. So the controller observes its own shrink while the shrink is under
+way, and does not request it twice. The scheduler resizes Jobs if nodes are short.
 
 The scheduler also grows Jobs, without regard to quota. So the controller writes each size that it decides to the Job as
-a cap (`elastic-cap`), shrinks a Job that the scheduler has grown beyond its quota, and raises the cap when there is
+a cap (`elastic-cap`). It shrinks a Job that the scheduler has grown beyond its quota, and raises the cap when there is
 more quota.
 """
 
@@ -47,7 +47,7 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import key_of, make_reference, own_key
 
-# A shorter wait usually ends by itself, because other workloads end.
+# Other workloads usually end within this time, and then no Job has to shrink.
 GATHER_SECONDS = 0.2
 
 _ELASTIC = "elastic"
@@ -58,8 +58,8 @@ _CAPS = "caps"  # not the key of a workload, which contains a namespace
 class ElasticQuota(Reconciler):
     """The reconciler that shrinks elastic Jobs for pending workloads, and raises the Jobs' caps.
 
-    Its keys are those of pending workloads and of elastic ones. The admission controller calls `on_cycle` after each
-    cycle, and `shrinks_instead` before it evicts.
+    Its keys are the keys of pending workloads and of elastic workloads. The admission controller calls `on_cycle` after
+    each cycle, and `shrinks_instead` before it evicts.
     """
 
     name = "elastic-quota"
@@ -67,7 +67,10 @@ class ElasticQuota(Reconciler):
     def __init__(
         self, manager: Manager, cache: QueueingCache, recorder: Recorder, record: Callable[[Resized], None]
     ) -> None:
-        """Create the reconciler. record: called with each new size."""
+        """Create the reconciler.
+
+        record: called with each new size.
+        """
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
@@ -77,7 +80,7 @@ class ElasticQuota(Reconciler):
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
         self._waiting_for_shrinks: set[str] = set()  # workloads for which others shrink, so that none is evicted
-        self._waited_in_vain: set[str] = set()  # workloads that waited so, without success
+        self._waited_in_vain: set[str] = set()  # workloads that waited for such a shrink without success
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.notifier.on_change(self._usage_changed)
@@ -101,8 +104,8 @@ class ElasticQuota(Reconciler):
         """Return whether elastic workloads will shrink, so that `cycle.run` spares the victims of this decision.
 
         Return False if a victim is being evicted already, or if the workload waited for shrinks before without success.
-        That happens because the cycle counts terminating workloads as gone: a shrink that suffices in the cycle may not
-        suffice yet.
+        The latter can happen because the cycle counts terminating workloads as gone, so a shrink that suffices in the
+        cycle may not suffice yet.
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False
@@ -133,7 +136,7 @@ class ElasticQuota(Reconciler):
     async def _make_room(self, key: str) -> None:
         """Shrink Jobs so that the pending workload with this key can start.
 
-        The workload's own Job may be one of them.
+        The workload's own Job may be among the Jobs that shrink.
         """
         cache, instead = self._cache, key in self._waiting_for_shrinks
         waiting = self._find_pending(key, instead=instead)
@@ -160,9 +163,9 @@ class ElasticQuota(Reconciler):
         return position.workload if note.reason in SHORT_REASONS or instead else None
 
     def _find_sizes(self, waiting: Claim) -> Mapping[str, int]:
-        """Return smaller sizes of elastic workloads, by key, with which the pending one fits.
+        """Return smaller sizes of elastic workloads, by key, with which the pending workload fits.
 
-        The result is empty if there are none.
+        The result is empty if there are no such sizes.
         """
         obj = self._workloads.get(waiting.key)
         job = self._job_of(obj) if obj is not None else None
@@ -185,7 +188,7 @@ class ElasticQuota(Reconciler):
     async def _shrink_to_quota(self, growth: Claim) -> None:
         """Shrink a running Job that was grown beyond its quota to the size for which there is quota.
 
-        growth: the pending workload that asks for the additional pods.
+        growth: the pending workload that requests the additional pods.
         """
         workload = self._cache.latest(growth.growth_of)
         if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
@@ -219,7 +222,7 @@ class ElasticQuota(Reconciler):
         if workload is None or job is None or cap is None or self._find_least(job) is None or claim.evicted:
             return
         bounds, size = elastic_bounds(job), _count_granted(workload)
-        if bounds is None or not size or (job.spec.completions or 0) > size:  # its pending request is decided first
+        if bounds is None or not size or (job.spec.completions or 0) > size:  # its pending request comes first
             return
         allowed = size + self._count_affordable_pods(claim, workload, bounds.most - size)
         if allowed <= cap:
@@ -235,7 +238,7 @@ class ElasticQuota(Reconciler):
             )
 
     def _count_affordable_pods(self, claim: Claim, workload: Workload, most: int) -> int:
-        """Return how many more pods of a running workload there is quota for."""
+        """Return for how many more pods of a running workload there is quota."""
         admission = workload.status.admission
         if most <= 0 or admission is None or len(claim.podsets) != 1:
             return 0
@@ -281,14 +284,15 @@ class ElasticQuota(Reconciler):
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         if old is None and new is not None and CAP_ANNOTATION in new.metadata.annotations:
-            self._usage_changed("", "")  # earlier changes are unknown
+            self._usage_changed("", "")  # earlier changes are unknown, so all caps are checked
         if new is None and old is not None:
             self._refused.pop(old.metadata.uid, None)
 
     async def _resize(self, key: str, size: int, why: str, helps: str = "") -> bool:
         """Shrink the Job of a workload to this size, because quota is short.
 
-        why: the reason, for the Job's event. helps: the key of the workload for which it shrinks.
+        why: the reason, for the Job's event.
+        helps: the key of the workload for which the Job shrinks.
         Return whether the Job has been shrunk, or is about to be.
         """
         workload = self._workloads.get(key)

@@ -1,7 +1,7 @@
 """Keep the *world* (size and epoch) of each elastic Job on the Job and its pods; `muster.jobs.job.world` decides.
 
-The Job is written first, and its pods only when the cache shows the Job's new world. So after a crash the same world is
-written again. Every write names the object version that the decision read, so no pod returns to an older world.
+The Job is written first, and its pods only after the cache shows the Job's new world. So after a crash the same world
+is written again. Every write names the object version that the decision read, so no pod returns to an older world.
 """
 
 import asyncio
@@ -21,14 +21,14 @@ from muster.runtime.objects import own_key
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
-# Concurrent writes to pods of one Job: enough to fill the server's group commits.
+# Concurrent writes to the pods of one Job: enough to fill the server's group commits.
 AT_ONCE = 64
 
 
 class WorldController(Reconciler):
     """The reconciler of the world of elastic Jobs: which ranks exist, and how many.
 
-    A change of size costs one write for the Job and one for every pod that stays.
+    A change of size costs one write for the Job and one for every remaining pod.
     """
 
     name = "elastic-world"
@@ -71,7 +71,10 @@ class WorldController(Reconciler):
         return None
 
     async def _annotate(self, kind: Kind[Any], obj: Job | Pod, changes: dict[str, str]) -> None:
-        """Write these annotations on a Job or pod. Raises `ApiError` (Conflict) if the object has changed meanwhile."""
+        """Write these annotations on a Job or pod.
+
+        Raises `ApiError` (Conflict) if the object has changed since it was read.
+        """
         with ignoring("NotFound"):
             await self._client.patch_object(kind, obj, {"metadata": {"annotations": changes}})
 

@@ -1,6 +1,6 @@
 """Decide the defaults of a job of an integrated kind when it is created or updated, and the errors. Pure.
 
-The server, or a webhook beside one, provides the inputs (`Surroundings`) and applies the result.
+The API server, or a webhook, provides the inputs (`Surroundings`) and applies the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
 
-# Returns the Workload of that name in the namespace of the written object, or None.
+# Returns the Workload of that name in the namespace of the written object, or None if there is none.
 FindWorkload = Callable[[str], Workload | None]
 
 
@@ -82,17 +82,17 @@ def complete_changed_job(
 
 
 def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
-    """Return the name of a job's Workload: that of the prebuilt one that the job names, else Kueue's name for it."""
+    """Return the name of a job's Workload: the prebuilt Workload that the job names, else Kueue's name for the job."""
     return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 
 def list_default_patches(
     integration: Integration[T], job: T, namespace: str, around: Surroundings, settings: Settings
 ) -> list[dict[str, Any]]:
-    """Return the defaults of a new job, as JSON merge patches in their order. Raises `NestingTooDeepError`.
+    """Return the defaults of a new job, as JSON merge patches in order. Raises `NestingTooDeepError`.
 
     The patches set the labels of the queue and the priority class, suspend the job, and add the defaults of its kind.
-    There are none for a job that the engine may not start.
+    There are no patches for a job that the engine may not start.
     """
     if not integration.is_managed(job):
         return []
@@ -108,7 +108,7 @@ def list_default_patches(
 
 
 def warn_of_unread_queue(kind: str, queue: object, before: object) -> str:
-    """Return the warning about a queue name on an object of a kind that no integration makes wait; "" for no warning.
+    """Return the warning about a queue name on an object whose kind no enabled integration queues; "" for no warning.
 
     queue, before: the queue name now and before the update.
     """
@@ -120,7 +120,7 @@ def warn_of_unread_queue(kind: str, queue: object, before: object) -> str:
 def make_keeping_patch(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
     """Return a merge patch of metadata that restores the values that the engine set and an update omits.
 
-    So the same manifest can be applied again.
+    So a user can apply the original manifest again.
     """
     left_out = old.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.annotations
     return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if left_out else {}

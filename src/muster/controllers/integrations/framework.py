@@ -1,7 +1,7 @@
 """Define `Integration`: the adapter that lets a kind of job queue. Pure.
 
-Kinds that come with the engine and external kinds are treated alike. A kind with an `Integration` gets its queue at
-creation, waits, starts whole, is preempted and is restarted. `table` lists those that come with the engine.
+Kinds that are built into the engine and external kinds are treated alike. A kind with an `Integration` gets its queue
+at creation, waits, starts whole, is preempted and is restarted. The module `table` lists the built-in kinds.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,11 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class UnreadableJobError(Exception):
-    """The podsets of a job cannot be read. `path` is the field, `why` a message for users."""
+    """A job whose podsets cannot be read.
+
+    path: the invalid field.
+    why: a message for users.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -32,11 +36,11 @@ class UnreadableJobError(Exception):
 class Step(Struct, frozen=True):
     """One write to a job: a JSON merge patch of the object or of its status subresource.
 
-    operations: a JSON patch instead, for values in lists. A merge patch would replace a whole list, and with it fields
-    that only another version of the kind has.
+    operations: a JSON patch instead of a merge patch, for values in lists. A merge patch would replace a whole list,
+    and remove fields that only another version of the kind has.
 
-    Steps are written in order, each only if the job has the version that the decision read. After a crash the steps are
-    decided again.
+    Steps are written in order. Each is written only if the job has the version that the decision read. After a crash
+    the steps are decided again.
     """
 
     patch: dict[str, Any] = {}
@@ -64,7 +68,7 @@ class Observable(Protocol[T_contra]):
         ...
 
     def is_ready(self, job: T_contra) -> bool:
-        """Return whether all its pods are ready or have succeeded."""
+        """Return whether all pods of the job are ready or have succeeded."""
         ...
 
     def end(self, job: T_contra) -> End | None:
@@ -76,11 +80,11 @@ class Observable(Protocol[T_contra]):
         ...
 
     def started_at(self, job: T_contra) -> datetime | None:
-        """Return when the job was last started; None if that is not known."""
+        """Return when the job was last started; None if that is unknown."""
         ...
 
     def priority_class(self, job: T_contra) -> str:
-        """Return the PriorityClass in the kind's own field; empty if there is none."""
+        """Return the PriorityClass in the kind's own field; "" if there is none."""
         ...
 
 
@@ -97,15 +101,15 @@ class Integration(Observable[T], Protocol[T]):
 
     @property
     def name(self) -> str:
-        """The name in `integrations.frameworks` of the Configuration: `batch/job`."""
+        """The kind's name in `integrations.frameworks` of the Configuration, such as `batch/job`."""
         ...
 
     def is_managed(self, job: T) -> bool:
-        """Return whether the engine may start and stop the job: False if the job names another controller."""
+        """Return whether the engine may start and stop the job. It may not if the job names another controller."""
         ...
 
     def start(self, job: T, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the writes that start the job, after they inject the values of admission into its pod templates."""
+        """Return the writes that inject the values of admission into the job's pod templates and start it."""
         ...
 
     def stop(self, job: T, why: str = "") -> Sequence[Step]:
@@ -116,7 +120,7 @@ class Integration(Observable[T], Protocol[T]):
         ...
 
     def restore(self, job: T, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that take the injected values out of a stopped job's pod templates.
+        """Return the writes that remove the injected values from a stopped job's pod templates.
 
         original: the podsets before the injection.
         """
@@ -143,10 +147,10 @@ class Integration(Observable[T], Protocol[T]):
 
     @property
     def gangs(self) -> GangSource[Any] | None:
-        """The gang source for pods of this kind; None if another source has them, or none."""
+        """The gang source for pods of this kind; None if another source handles them, or if they form no gangs."""
         return None
 
-    # Admission. `job` is as its client sent it.
+    # Admission. `job` is the object that its client sent.
 
     def defaults(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds need none)
         """Return a merge patch with the kind's own defaults for a new job that queues; the caller suspends the job."""
@@ -160,7 +164,7 @@ class Integration(Observable[T], Protocol[T]):
         return {}
 
     def keeping(self, new: T, old: T, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:  # noqa: ARG002
-        """Return a JSON patch with the injected values that an update omits, so that a manifest can be applied again.
+        """Return a JSON patch with the injected values that an update omits, so that a user can apply a manifest again.
 
         original: the podsets before any injection. Kinds whose templates are in a list need this, because applying a
         manifest replaces the whole list.
@@ -168,7 +172,10 @@ class Integration(Observable[T], Protocol[T]):
         return ()
 
     def rules(self, job: T, old: T | None) -> Errors:  # noqa: ARG002  (most kinds have none)
-        """Return the errors in a job; `old` is the job before the update, None for a new one."""
+        """Return the errors in a job.
+
+        old: the job before the update; None for a new job.
+        """
         return iter(())
 
     def changes(self, new: T, old: T) -> Errors:  # noqa: ARG002  (most kinds have none)

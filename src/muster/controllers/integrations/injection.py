@@ -1,6 +1,6 @@
-"""Decide which fields an admission injects into the pods of a job: its flavors' nodes, and updates of checks. Pure.
+"""Decide which values an admission injects into the pods of a job: its flavors' nodes, and values of checks. Pure.
 
-If two values for the same key differ, the job can never start: upstream's rule, with its message.
+If two values for the same key differ, the job can never start. Rule and message are upstream's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ FlavorOf = Callable[[str], ResourceFlavor | None]
 
 
 class InjectionError(Exception):
-    """Two values to inject contradict each other, so the job can never start. The message is for the user."""
+    """A contradiction between two values to inject, so that the job can never start. The message is for users."""
 
 
 def list_injected_values(
@@ -48,7 +48,7 @@ def list_injected_values(
     Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
 
     podsets: the job's podsets before any injection.
-    flavor_of: returns a flavor by its name, if it exists.
+    flavor_of: returns a flavor by its name, or raises `ApiError` (404).
     queue_labels: whether pods get labels with the names of their queues (upstream gate AssignQueueLabelsForPods).
     """
     admission = workload.status.admission
@@ -56,7 +56,7 @@ def list_injected_values(
     queues = {CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue, LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name}
     # The name of a queue may be longer than the value of a label.
     labels = {key: name for key, name in queues.items() if queue_labels and len(name) <= _LONGEST_LABEL}
-    # Podsets correspond by position, because a Workload made by another program may use other names.
+    # Podsets correspond by position, because a Workload that another program made may use other names.
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
     asking = {theirs.name for theirs in workload.spec.pod_sets if _asks_for_topology(theirs.topology_request)}
@@ -79,7 +79,7 @@ def list_injected_values(
 
 
 def _slice_annotation(workload: Workload) -> dict[str, str]:
-    """Return the annotation by which Kueue finds the pods of an elastic job, if Kueue takes over later."""
+    """Return the annotation by which Kueue finds the pods of an elastic job, in case Kueue manages it later."""
     is_elastic = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     return {WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic else {}
 

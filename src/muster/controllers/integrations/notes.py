@@ -1,4 +1,4 @@
-"""Word the events of a job about its Workload. Pure; "" for no event."""
+"""Compose the messages of a job's events about its Workload. Pure; "" for no event."""
 
 from muster.api.conditions import is_true
 from muster.api.kueue import CHECK_PENDING, Workload
@@ -7,7 +7,7 @@ from muster.runtime.objects import key_of
 
 
 def of_update(old: Workload, new: Workload) -> str:
-    """Return the event's message about a Workload's update from its job: size, priority class or gates; else ""."""
+    """Return the message of an event about an update of a Workload's size, priority class or gates; else ""."""
     if old.spec.pod_sets != new.spec.pod_sets:
         holds = is_true(old.status.conditions, QUOTA_RESERVED)
         what = "Resized Workload" if holds else "Updated not matching Workload for suspended job"
@@ -19,7 +19,7 @@ def of_update(old: Workload, new: Workload) -> str:
 
 
 def of_checks(workload: Workload) -> str:
-    """Return the messages of the pending checks that a Workload with quota waits for, joined by "; "; "" if none."""
+    """Return the messages of the pending checks of a Workload with quota, joined by "; "; "" if there are none."""
     conditions = workload.status.conditions
     if not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, ADMITTED):
         return ""

@@ -1,4 +1,4 @@
-"""Observe a job of any kind for the pairing decision."""
+"""Observe a job of any kind, as input for the decision that pairs it with its Workload."""
 
 from typing import Generic, TypeVar
 
@@ -27,7 +27,7 @@ _COPIED = (ADMISSION_GATED_BY, READY_ANNOTATION, ELASTIC_ANNOTATION, ELASTIC_JOB
 
 
 class Observer(Generic[T]):
-    """The part that reads the state of jobs of one kind."""
+    """The reader of the state of jobs of one kind."""
 
     def __init__(self, integration: Observable[T], priorities: Priorities, configuration: Configuration) -> None:
         waiting = configuration.wait_for_pods_ready
@@ -39,7 +39,7 @@ class Observer(Generic[T]):
     def facts(self, job: T, podsets: tuple[PodSet, ...] | None = None) -> ObservedJob:
         """Return the observed state of a job. Raises `UnreadableJobError`.
 
-        podsets: the podsets to use instead of the job's own, which cannot be read; None to read them.
+        podsets: the podsets to use if the job's own cannot be read; None to read the job's own.
         """
         meta, kind = meta_of(job), self._integration
         ref, priority = self._priorities.find(meta.labels.get(PRIORITY_CLASS_LABEL, ""), kind.priority_class(job))

@@ -18,7 +18,7 @@ _BY_OWNER = "owner"
 
 
 class UnseenOwnerError(Exception):
-    """The cache does not contain an owner: it is too new for the cache, or deleted before its dependents."""
+    """An owner that the cache does not contain, because it is too new, or was deleted before its dependents."""
 
     def __init__(self, kind: Kind[Any], namespace: str, reference: OwnerReference) -> None:
         super().__init__(f"{kind.resource} {namespace}/{reference.name} is not seen")
@@ -32,7 +32,10 @@ class Owners:
     """
 
     def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
-        """Watch jobs of the kinds that queue. without_queue: include jobs that name no queue."""
+        """Watch jobs of the kinds that queue.
+
+        without_queue: whether to include jobs that name no queue.
+        """
         self._client = manager.client
         self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner})
         self._jobs = {
@@ -42,7 +45,10 @@ class Owners:
         self._without_queue = without_queue
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
-        """Return the Workloads that the job of this kind and name owns, the oldest first. The job may be deleted."""
+        """Return the Workloads whose owner is the job of this kind and name, the oldest first.
+
+        The job may be deleted.
+        """
         workloads = self.workloads.by(_BY_OWNER, _make_tie(kind.api_version, kind.kind, namespace, name))
         return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
@@ -54,17 +60,20 @@ class Owners:
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
 
     async def is_there(self, unseen: UnseenOwnerError) -> bool:
-        """Ask the server whether an owner exists that the cache does not contain; return the answer."""
+        """Return whether the server has an owner that the cache does not contain."""
         owner = await self._client.find(unseen.kind, unseen.reference.name, unseen.namespace)
         return owner is not None and meta_of(owner).uid == unseen.reference.uid
 
     def is_part(self, meta: ObjectMeta) -> bool:
-        """Return whether the object is part of a job that queues as a whole, so that it never queues by itself."""
+        """Return whether the object is part of a job that queues as a whole; such an object never queues by itself."""
         above = part_of(meta)
         return above is not None and (above.api_version, above.kind) in self._jobs
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
-        """Return whether the Workload of a job is admitted and not finished. ancestor: the job, from `ancestor`."""
+        """Return whether the Workload of a job is admitted and not finished.
+
+        ancestor: the reference to the job, from the method `ancestor`.
+        """
         tie = _make_tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)

@@ -1,4 +1,4 @@
-"""Find the priority of a job: by the label of the job, else by its pods, else by the cluster's default."""
+"""Find the priority of a job: by its label, else by the class that its pods name, else by the cluster's default."""
 
 from collections.abc import Callable, Iterable
 
@@ -23,8 +23,8 @@ class Priorities:
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
         """Return the priority class of a job and its value, from the cached classes.
 
-        label: the class in the job's label; "" without one.
-        pod_class: the class that its pods name; "" without one. The value of a missing class is None.
+        label: the class in the job's label; "" without a label.
+        pod_class: the class that its pods name; "" if they name none. The value of a missing class is None.
         """
         return find_class(label, pod_class, self.own.get, self.of_pods.get, self.of_pods.all())
 
@@ -36,10 +36,10 @@ def find_class(
     of_pods: Callable[[str], PriorityClass | None],
     all_of_pods: Iterable[PriorityClass],
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """Return the priority class of a job and its value; the value of a missing class is None.
+    """Return the priority class of a job and its value. The value of a missing class is None.
 
-    label: the WorkloadPriorityClass in the job's label; "" without one.
-    pod_class: the PriorityClass that its pods name; "" without one.
+    label: the WorkloadPriorityClass in the job's label; "" without a label.
+    pod_class: the PriorityClass that its pods name; "" if they name none.
     own, of_pods: return a class of each kind by its name.
     all_of_pods: all PriorityClasses, one of which may be the cluster's default.
     """
@@ -55,7 +55,7 @@ def find_class(
 
 
 def has_appeared(old: object | None, new: object | None) -> bool:
-    """Return whether the change of a class is its creation, for which jobs may have waited."""
+    """Return whether a change of a class is its creation, because jobs may have waited for it."""
     return old is None and new is not None
 
 

@@ -1,6 +1,6 @@
 """Remove the scheduling gate that holds a pod until quota is granted.
 
-The reconcilers of Jobs and JobSets decide which pods may go.
+The reconcilers of Jobs and JobSets decide which pods' gates to remove.
 """
 
 from muster.api.config import Configuration

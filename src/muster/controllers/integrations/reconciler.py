@@ -1,8 +1,8 @@
-"""Keep the jobs of one kind in step with their Workloads; `jobframework.pairing` decides.
+"""Reconcile the jobs of one kind with their Workloads; `jobframework.pairing` decides.
 
 Every write is made only if the state that the decision read still holds (resourceVersion). Every reconcile decides
-again from the server's state, so it may be interrupted anywhere. The order of writes is that of the plan: quota is
-released only after the job has stopped.
+again from the server's state, so it may be interrupted anywhere. The plan sets the order of writes: quota is released
+only after the job has stopped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,13 +49,13 @@ from muster.runtime.objects import family_of, key_of, meta_of, own_key, owner_ke
 T = TypeVar("T")
 
 WORKERS = 16
-# The retry of a job whose owner exists but is not in the cache yet.
+# The seconds until the retry for a job whose owner exists but is not in the cache yet.
 UNSEEN_SECONDS = 1.0
 
 # An index of jobs by the objects that they name or belong to, whose changes trigger a reconcile.
 _BY_TIE = "queueing-tie"
 
-# An index of jobs by the UID of the job that made them.
+# An index of jobs by the UID of the job that created them.
 _BY_OWNER = "queueing-owner"
 
 
@@ -109,7 +109,7 @@ class JobReconciler(Reconciler, Generic[T]):
         self._controller.watch(priorities.of_pods, self._jobs_of_class, when=has_appeared)
 
     def _forget_shown_write(self, old: T | None, new: T | None) -> None:
-        """Forget a write to a job that the informer now shows."""
+        """Drop the remembered write to a job after the informer has delivered it."""
         seen = new if new is not None else old
         assert seen is not None
         self._latest.is_news(key_of(seen), new)
@@ -136,7 +136,8 @@ class JobReconciler(Reconciler, Generic[T]):
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
         """Return the keys of the jobs to reconcile after a change of a Workload.
 
-        These are its owner, a job of which the owner is a part, and a job that names the Workload as prebuilt.
+        These are the keys of the Workload's owner, of a job of which the owner is a part, and of a job that names the
+        Workload as prebuilt.
         """
         meta, owner = workload.metadata, controller_of(workload.metadata)
         keys = self._list_tied(f"workload/{meta.namespace}/{meta.name}")
@@ -147,7 +148,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return keys
 
     def _job_above(self, part: Any) -> Iterable[str]:
-        """Return the job of which the object is a part."""
+        """Return the key of the job of which the object is a part; none if it is not a part."""
         meta = meta_of(part)
         owner = controller_of(meta)
         return (f"{meta.namespace}/{owner.name}",) if owner is not None and self._kind.is_of(owner) else ()
@@ -164,7 +165,7 @@ class JobReconciler(Reconciler, Generic[T]):
             owner = controller_of(workload.metadata)
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
-            else:  # its job is deleted, so its quota is free
+            else:  # the job of the Workload is deleted, so its quota is free
                 await self._writer.remove_finalizer(workload)
         if job is None or going or not self._is_ours(job):
             return None
@@ -173,7 +174,7 @@ class JobReconciler(Reconciler, Generic[T]):
         except NestingTooDeepError as error:
             self._writer.record_event(job, "Warning", "JobNestingTooDeep", str(error))
             return None
-        except UnseenOwnerError as unseen:  # once the owner is gone, the garbage collector deletes the job
+        except UnseenOwnerError as unseen:  # when the owner is deleted, the garbage collector deletes the job
             return UNSEEN_SECONDS if await self._owners.is_there(unseen) else None
         if ancestor is not None:
             await self._follow_ancestor(job, ancestor[0])
@@ -201,7 +202,7 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.record_event(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
-        """Delete the Workloads of a job that does not queue any more, once it is suspended and has no pods."""
+        """Delete the Workloads of a job that does not queue any more, after it is suspended and has no pods."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
                 await self._writer.delete(job, workload)
@@ -219,10 +220,10 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.record_refusal(job, error)
             if not mine:
                 return None
-            # The job can still end or be evicted: its Workload has the podsets with which it was started.
+            # The job can still end or be evicted: its Workload has the podsets with which the job was started.
             is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_find_holder(mine)))
         if not facts.podsets and facts.end is None and self._integration.needs_parts:
-            return None  # its controller has not created its parts yet
+            return None  # the job's controller has not created its parts yet
         facts = replace(facts, composed=bool(self._parts))
         if facts.end is not None or (facts.suspended and not facts.active):
             facts = replace(facts, active=self._runs_on(meta))
@@ -239,13 +240,16 @@ class JobReconciler(Reconciler, Generic[T]):
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     def _runs_on(self, meta: ObjectMeta) -> bool:
-        """Return whether parts of the job still run. They may stop after the job's own status says so."""
+        """Return whether parts of the job still run.
+
+        They may stop only after the job's own status says that it stopped.
+        """
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, own_key(meta)))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
         """Return the prebuilt Workload that the job names.
 
-        The job becomes the owner of a Workload without one. A Workload of another owner is ignored.
+        If the Workload has no owner, the job becomes its owner. A Workload of another owner is ignored.
         """
         meta = meta_of(job)
         workload = self._owners.workloads.get(f"{meta.namespace}/{prebuilt_name(meta)}")
@@ -257,8 +261,8 @@ class JobReconciler(Reconciler, Generic[T]):
     # Writing.
 
     async def _carry_out(self, job: T, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
-        # Injected values never count as requests of a new Workload, because `_latest` has this controller's own writes.
-        # But a job that another program has started must keep its quota, and the cache may lack that start.
+        # Injected values never count as requests of a new Workload, because `_latest` includes this controller's own
+        # writes. But a job that another program has started must keep its quota, and the cache may lack that start.
         if plan.gives_back and not await self._is_current(job):
             return
         if plan.stop is not None:
@@ -296,7 +300,10 @@ class JobReconciler(Reconciler, Generic[T]):
         self._writer.record_event(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
-        """Return whether the server has the job in the cached version. If not, the change causes another reconcile."""
+        """Return whether the server has the job in the cached version.
+
+        If it does not, its change causes another reconcile.
+        """
         meta = meta_of(job)
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
@@ -315,7 +322,7 @@ class JobReconciler(Reconciler, Generic[T]):
 
 
 def _find_holder(workloads: Sequence[Workload]) -> Workload:
-    """Return the youngest Workload that holds quota; if none holds quota, the first."""
+    """Return the youngest Workload that holds quota; if none holds quota, the first Workload."""
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 
 

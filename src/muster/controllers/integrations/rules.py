@@ -1,4 +1,4 @@
-"""Derive the pairing rules from the settings, and from annotations of queues and flavors."""
+"""Derive the pairing rules from the Configuration, and from annotations of queues and flavors."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,14 +11,14 @@ from muster.runtime.control.manager import Manager
 
 
 def follow_rules(manager: Manager, configuration: Configuration) -> PairingRules:
-    """Return the pairing rules of the Configuration. They follow later changes of queues and flavors."""
+    """Return the pairing rules of the Configuration. The rules follow later changes of queues and flavors."""
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
     watched = follow_readiness(manager, configuration)
     return PairingRules(watched, None if kept is None else timedelta(microseconds=kept // 1000))
 
 
 def follow_readiness(manager: Manager, configuration: Configuration) -> Callable[[Workload], bool]:
-    """Return a function that says whether the readiness of an admitted Workload's pods is watched."""
+    """Return a function that returns whether the readiness timeout applies to an admitted Workload's pods."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready
 

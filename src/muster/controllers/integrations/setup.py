@@ -1,4 +1,4 @@
-"""List the controllers of the kinds that queue, by the Configuration, for every host of the engine."""
+"""Make the controllers of the kinds that queue, by the Configuration, for every host of the engine."""
 
 import logging
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def make_reconcilers(
     configuration: Configuration,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Runnable]:
-    """Return a controller for each kind that the Configuration names, and those for elastic Jobs and plain pods.
+    """Return a controller for each kind that the Configuration names, and those of elastic Jobs and plain pods.
 
     Log a warning about each framework that has no effect.
     """

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Find(Protocol):
-    """A function that returns the present object of a kind, namespace and name; None if there is none."""
+    """A function that returns the current object of a kind, namespace and name; None if there is none."""
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
         """Return the object as it is now; None if there is none."""
@@ -29,7 +29,7 @@ KindsAbove = Mapping[tuple[str, str], Kind[Any]]
 
 
 def kinds_above(kinds: Iterable[Kind[Any]]) -> KindsAbove:
-    """Return the kinds of jobs that may own other jobs, by version and kind."""
+    """Return the kinds of jobs that may own other jobs, by API version and kind."""
     return {(kind.api_version, kind.kind): kind for kind in kinds}
 
 
@@ -45,7 +45,7 @@ def settings_of(configuration: Configuration) -> Settings:
 
 
 class FoundSurroundings(Struct, frozen=True):
-    """An implementation of `api.managed.Surroundings` that reads each object by a `Find`.
+    """An implementation of `api.managed.Surroundings` that reads each object with a `Find`.
 
     above: the kinds of owners that count.
     """
@@ -58,12 +58,12 @@ class FoundSurroundings(Struct, frozen=True):
         return self.find(LOCAL_QUEUE, namespace, name)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Return the labels of a namespace."""
+        """Return the labels of a namespace; empty if it does not exist."""
         namespace_object = self.find(NAMESPACE.seen_as(Object), "", namespace)
         return namespace_object.metadata.labels if namespace_object is not None else {}
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return the metadata of exactly the owner of the reference (by UID); None if its kind does not queue."""
+        """Return the metadata of the owner that the reference names; None if its kind does not queue."""
         kind = self.above.get((reference.api_version, reference.kind))
         owner_object = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
         return owner_object.metadata if owner_object is not None else None
@@ -73,7 +73,7 @@ class FoundSurroundings(Struct, frozen=True):
         return self.find(WORKLOAD_PRIORITY_CLASS, "", name) is not None
 
     def goes_elsewhere(self, cluster_queue: str) -> bool:
-        """Return whether workloads that the ClusterQueue admits run in another cluster."""
+        """Return whether workloads that the ClusterQueue admits run in another cluster (MultiKueue)."""
         queue = self.find(CLUSTER_QUEUE, "", cluster_queue)
         strategy = queue.spec.admission_checks_strategy if queue is not None else None
         checks = (self.find(ADMISSION_CHECK, "", rule.name) for rule in (strategy.admission_checks if strategy else ()))

@@ -20,8 +20,8 @@ from muster.controllers.integrations.serving.kinds import SERVING, select_servin
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import NATIVE
 
-# The integrations that come with the engine. The first one with a gang for a pod counts, so a kind comes before the
-# kinds of its parts.
+# The integrations that are built into the engine. The first one with a gang for a pod applies, so a kind comes before
+# the kinds of its parts.
 INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (
     AppWrapperIntegration(),
     TrainJobIntegration(),
@@ -32,7 +32,7 @@ INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (
 
 _EXTERNAL: Final = frozenset(one.name for one in INTEGRATIONS if one.optional)
 
-# Kinds whose pods are gangs, whether they queue or not.
+# Kinds whose pods form gangs, whether they queue or not.
 _ALWAYS_GANGS: Final = (JOB_SET, JOB)
 
 
@@ -49,15 +49,15 @@ def gang_sources(
 
 
 def pod_groups(configuration: Configuration) -> PodGroups:
-    """Return the PodGroups, Kubernetes' own among them if the Configuration has them served."""
+    """Return the source of PodGroups, including Kubernetes' own if the Configuration lets the server serve them."""
     return PodGroups(native=NATIVE.api_version in configuration.muster.apis)
 
 
 def list_enabled(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
     """Return the integrations that the Configuration enables, as a framework or as an external kind.
 
-    A kind of another project that has a name in Kueue is enabled by that name alone. A user who lists it as an external
-    kind has another controller for it. Raises `ValueError` if a kind has two integrations.
+    A kind of another project that has a name in Kueue is enabled only by that name. If a user lists it as an external
+    kind, another controller handles it. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, list_external(configuration)
     integrations_by_name = {
@@ -75,7 +75,7 @@ def list_enabled(integrations: Iterable[Integration[Any]], configuration: Config
 
 
 def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
-    """Return, by name, the frameworks in the Configuration that no part of the engine acts on, with the reason."""
+    """Return, by name, the configured frameworks on which no part of the engine acts, with the reason."""
     named = configuration.integrations.frameworks
     pods = {} if "pod" in named else {one.name: "its pods queue, and the framework pod is not named" for one in SERVING}
     why = dict.fromkeys(frameworks.UNHANDLED, "Muster has no integration for it") | pods

@@ -20,9 +20,10 @@ def make_injecting_patch(template: PodTemplateSpec, info: PodSetInfo) -> dict[st
 
 
 def make_restoring_patch(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
-    """Return a merge patch of a pod template that takes back what admission added: labels, node selectors and the like.
+    """Return a merge patch of a pod template that removes what admission added: labels, node selectors and the like.
 
-    before: the template as it was before admission. keep: names of labels that stay.
+    before: the template before admission.
+    keep: names of labels that stay.
     """
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
     patch = _make_template_patch(
@@ -64,7 +65,7 @@ def _merge_maps(now: Mapping[str, str], change: Mapping[str, str | None]) -> dic
 
 
 def _join_gates(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
-    """Return the template's gates and the given ones, each once."""
+    """Return the template's gates and the additional ones, without duplicates."""
     names = dict.fromkeys((*(gate.name for gate in template.spec.scheduling_gates), *more))
     return [PodSchedulingGate(name=name) for name in names]
 
@@ -72,9 +73,10 @@ def _join_gates(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSch
 def _make_template_patch(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
 ) -> dict[str, Any]:
-    """Return the patch of a template with these changes. borne: the tolerations.
+    """Return the patch of a template with these changes.
 
     It changes only fields that may change while a job is suspended.
+    borne: the tolerations.
     """
     metadata = {"labels": labels, "annotations": annotations}
     patch: dict[str, Any] = {"metadata": {part: change for part, change in metadata.items() if change}}

@@ -17,7 +17,7 @@ _NO_REQUEST = PodSetTopologyRequest()
 def selectors_of(
     workload: Workload, pods: Sequence[Pod], podset_of: Callable[[Pod], str], waits: Callable[[Pod], bool]
 ) -> dict[str, dict[str, str]]:
-    """Return, by UID, the node selectors that put waiting pods into their topology domains.
+    """Return, by UID, the node selectors that place waiting pods in their topology domains.
 
     pods: the pods that have not ended.
     podset_of: returns the name of a pod's podset.
@@ -36,7 +36,7 @@ def selectors_of(
             if podset_of(pod) == assignment.name
         ]
         if request is None and len({member.rank for member in members}) < len(members):
-            members = [replace(member, rank=None) for member in members]  # each of several Jobs counts from 0
+            members = [replace(member, rank=None) for member in members]  # each of several Jobs counts its ranks from 0
         domains = domains_of(assignment.topology_assignment)
         selectors |= domains_of_waiting(assignment.topology_assignment.levels, domains, members)
     return selectors

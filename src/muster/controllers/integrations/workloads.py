@@ -1,4 +1,4 @@
-"""Write the Workloads of jobs, and events about them; each write only if the Workload has the version that was read."""
+"""Write the Workloads of jobs, and events about them. A write applies only if the Workload has the version read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ _LONGEST_LABEL = 63
 
 
 class WorkloadRefusedError(Exception):
-    """The server refuses a Workload, as long as the job stays the same."""
+    """A refusal of a Workload by the server, which continues as long as the job stays the same."""
 
 
 class Workloads:
@@ -84,10 +84,12 @@ class Workloads:
         return workload
 
     async def create(self, job: Any, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()) -> None:
-        """Create a Workload for a job, unless one of that name exists.
+        """Create a Workload for a job, unless a Workload of that name exists.
 
-        An existing one will appear in the cache, or is being deleted. group: the name of a job that consists of several
-        objects, which own the Workload together.
+        An existing Workload will appear in the cache, or is being deleted.
+        group: the name of a job that consists of several objects, which own the Workload together; "" for any other
+        job.
+        members: the metadata of these objects.
         """
         meta = meta_of(job)
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)
@@ -158,13 +160,13 @@ class Workloads:
             await self.remove_finalizer(await self.set_status(workload, status))
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
-        """Make the job the owner of a Workload without one."""
+        """Make the job the owner of a Workload without an owner; return the stored Workload."""
         owners = [*workload.metadata.owner_references, self._reference(meta)]
         patch = {"metadata": {"ownerReferences": owners, "labels": _uid_label(meta)}}
         return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
-        """Make these objects owners of the Workload of a group, too."""
+        """Add these objects to the owners of a group's Workload; return the stored Workload."""
         owners = [*workload.metadata.owner_references, *self._members(members)]
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
@@ -182,7 +184,7 @@ class Workloads:
     async def retire(self, job: Any, workload: Workload) -> None:
         """Delete a Workload whose pods have not ended yet, and record an event.
 
-        Its finalizer keeps the quota until they have.
+        The finalizer keeps the Workload and its quota until the pods have ended.
         """
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
@@ -190,7 +192,7 @@ class Workloads:
             self.record_event(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
 
     async def remove_finalizer(self, workload: Workload) -> None:
-        """Remove the engine's finalizer, unless copies in other clusters must be removed first.
+        """Remove the engine's finalizer, unless the Workload's copies in other clusters must be removed first.
 
         A deleted Workload is ignored.
         """
@@ -233,7 +235,7 @@ def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str,
 
 
 def find_submitter(metas: Sequence[ObjectMeta]) -> str:
-    """Return who submitted all of these objects; "" if that is not known, or if several users did."""
+    """Return which user submitted all of these objects; "" if that is unknown, or if several users did."""
     submitters = {meta.annotations.get(SUBMITTER_ANNOTATION, "") for meta in metas}
     return submitters.pop() if len(submitters) == 1 else ""
 

@@ -1,6 +1,6 @@
 """Find a Job's pods, by owner reference and selector, and finalizers that no controller will remove.
 
-A pod belongs to the Job that its controller reference names by UID. A pod without a controller that matches the
+A pod belongs to the Job whose UID is in the pod's controller reference. A pod without a controller that matches the
 selector of an existing Job is adopted; a pod that no longer matches is released. A pod that still has the tracking
 finalizer while its Job is deleted or has ended is an *orphan*: the finalizer must be removed, or the pod could never be
 deleted.
@@ -19,20 +19,20 @@ from muster.runtime.objects import owner_key
 # Indexes of the informers.
 BY_CONTROLLER = "job-controller-uid"  # pods, by the namespace and the UID of the Job that controls them
 UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
-BY_UID = "job-uid"  # Jobs
+BY_UID = "job-uid"  # Jobs, by their UID
 MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by namespace
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index BY_CONTROLLER: the Job that controls it; other pods have none."""
+    """Return the key of the Job that controls a pod, for the index BY_CONTROLLER; empty for any other pod."""
     owner = job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 
 
 def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
-    """Return the keys of a pod in the index UNCONTROLLED: by namespace, and by the label with its Job's UID.
+    """Return the keys of a pod in the index UNCONTROLLED: its namespace, and the label with its Job's UID.
 
-    A pod with a controller has none.
+    A pod with a controller has no keys.
     """
     if controller_of(pod.metadata) is not None:
         return ()
@@ -45,12 +45,12 @@ def by_uid(job: Job) -> tuple[str, ...]:
 
 
 def key_if_manual(job: Job) -> tuple[str, ...]:
-    """Return the value of the index MANUAL for a Job whose selector a user wrote: its namespace. Otherwise nothing."""
+    """Return the namespace of a Job whose selector a user wrote, for the index MANUAL; empty for any other Job."""
     return (job.metadata.namespace,) if job.spec.manual_selector else ()
 
 
 def make_matcher(job: Job) -> LabelMatcher | None:
-    """Return the selector of the Job; None if it has none or an invalid one.
+    """Return the selector of the Job; None if it has no selector or an invalid one.
 
     Without a selector, no pod is adopted or released.
     """

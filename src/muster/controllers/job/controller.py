@@ -2,8 +2,8 @@
 
 A Job is reconciled when it or its pods change, but not before the caches show this controller's own writes. Events of a
 big Job are gathered for a moment, so that many of them share one pass over all its pods; a small Job is reconciled as
-soon as a pod ends. All memory here is a cache: a new controller continues where the last one was killed, between any
-writes.
+soon as a pod ends. All memory here is a cache: after a crash between any two writes, a new controller continues the
+work.
 """
 
 import asyncio
@@ -40,16 +40,16 @@ from muster.runtime.writes import Refusal, is_unsure
 
 WORKERS = 16
 
-# How long the events of a Job are gathered, for each of its pods, so that reconciles cost at most a few percent of the
-# time. It is never longer than upstream's. Ended pods cost less to read, and a long sweep has many of them: its next
-# trial must not wait for them.
+# How long the events of a Job are gathered, in seconds for each of its pods, so that reconciles cost at most a few
+# percent of the time. The result is never longer than upstream's delay. Ended pods cost less to read, and a long sweep
+# has many of them: its next trial must not wait for them.
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
 
 
 class _Memory(Struct):
-    """The memory of the controller about a Job between two reconciles. All of it may be lost."""
+    """The state that the controller keeps of a Job between two reconciles. All of it may be lost."""
 
     uid: str
     since: float  # when it was first reconciled
@@ -120,7 +120,7 @@ class JobController(Reconciler):
             self._wake_if_seen(key, memory, new)
         elif memory is None or not (memory.storing or revision_of(new) == memory.expected.owner):
             self._controller.queue.add_after(key, SHOW_SECONDS)
-        # Otherwise this is the controller's own status write, whose decision did the rest.
+        # Otherwise this is the controller's own status write, and its decision needs no other reconcile.
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
@@ -216,7 +216,7 @@ class JobController(Reconciler):
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
-        """Adopt and release pods of the Job, by its selector; return whether there were any."""
+        """Adopt and release pods of the Job, by its selector; return whether there were any to adopt or release."""
         leaving = claims.find_strangers(job, pods)
         coming = claims.find_adoptable_pods(job, self._pods)
         if coming:
@@ -238,7 +238,7 @@ class JobController(Reconciler):
         return True
 
     async def _perform(self, job: Job, plan: JobPlan, decision: Callable[..., JobPlan], memory: _Memory) -> None:
-        """Write the plan. Raises the first error, after all other writes have been tried.
+        """Write the plan. Raises the first error after all other writes were tried.
 
         decision: repeats the decision, given the `outcome` of the plan's work on pods, if some of that work failed.
         """
@@ -265,7 +265,8 @@ class JobController(Reconciler):
             await self._writer.store(job, status, memory.expected)
         except (ApiError, TransportError) as error:
             if is_unsure(error):
-                # The status may have failures that `backoff` lacks: it is rebuilt from the pods.
+                # The status may count failures that `backoff` lacks, because `backoff` is rebuilt from the remaining
+                # pods.
                 memory.backoff = None
             raise
         finally:

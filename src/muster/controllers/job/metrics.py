@@ -63,9 +63,9 @@ class JobMetrics:
         ).labels()
 
     def count_sync(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
-        """Count one reconcile of a Job and its seconds, by whether the plan creates or deletes pods.
+        """Count one reconcile of a Job and its duration, by whether the plan creates or deletes pods.
 
-        plan: None if the reconcile made none.
+        plan: None if the reconcile made no plan.
         """
         action = "reconciling" if plan is None else "tracking"
         if plan is not None and (plan.create or plan.delete):
@@ -75,7 +75,11 @@ class JobMetrics:
         self._seconds.labels(*labels).observe(seconds)
 
     def count_stored_status(self, job: Job, status: JobStatus) -> None:
-        """Count a new status that replaced the Job's."""
+        """Count the pods and Jobs that have ended, when a new status was stored.
+
+        job: the Job with its previous status.
+        status: the new status.
+        """
         mode = completion_mode(job)
         self._pods.labels(mode, "failed").inc(max(0, status.failed - job.status.failed))
         if mode != INDEXED:
@@ -92,7 +96,7 @@ class JobMetrics:
             self._judged.labels(action).inc(count)
 
     def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
-        """Count finished indexes within the present range.
+        """Count indexes that have finished, within the current range of indexes.
 
         An index that a resize removed does not count as a negative success.
         """
@@ -110,7 +114,7 @@ class JobMetrics:
         self._indexes.labels("failed", backoff_limit).inc(max(0, failed))
 
     def pods_created(self, job: Job, plan: JobPlan, created: int, refused: int) -> None:
-        """Count the plan's created pods, and those that the server refused."""
+        """Count the plan's created pods, and the pods that the server refused."""
         status, uncounted = plan.status, plan.status.uncounted_terminated_pods
         failed = status.failed or (uncounted and uncounted.failed) or any(pod.failures for pod in plan.create)
         reason = "new"
@@ -123,7 +127,7 @@ class JobMetrics:
                 self._created.labels(reason, result).inc(count)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Count when a pod ends with the tracking finalizer, and when such a pod loses it, of any owner."""
+        """Count when a pod with the tracking finalizer ends, and when such a pod loses the finalizer, for any owner."""
         before, after = _is_held(old), _is_held(new)
         if before != after:
             self._tracked.labels("add" if after else "delete").inc()

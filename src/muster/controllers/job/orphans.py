@@ -1,7 +1,7 @@
 """Remove the tracking finalizer from pods that no Job will ever count, because they could not be deleted otherwise.
 
 A pod is an orphan if its Job is deleted or has ended, or if it lost its owner reference and no Job adopts it. A Job
-that is missing in the cache may be too new for it, so the controller asks the server.
+that is missing in the cache may be too new for it, so the controller queries the server.
 """
 
 from muster.api.batch import JOB, UNTRACK, Job
@@ -23,12 +23,12 @@ WORKERS = 16
 # The number of remembered UIDs of deleted Jobs, which save a request for each of their pods.
 _REMEMBERED = 10_000
 
-# The retry of a pod whose Job exists but is not in the cache yet.
+# The seconds until the retry for a pod whose Job exists but is not in the cache yet.
 _UNKNOWN_JOB_SECONDS = 1.0
 
 
 class Orphans:
-    """The part of the Job controller that releases orphaned pods; its keys are those of pods."""
+    """The part of the Job controller that releases orphaned pods. Its keys are the keys of pods."""
 
     def __init__(
         self, manager: Manager, jobs: Informer[Job], pods: Informer[Pod], writer: Writer, name: str, manages: str
@@ -42,7 +42,7 @@ class Orphans:
         self.controller = Controller(name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
 
     def job_ended(self, job: Job, *, deleted: bool) -> None:
-        """Queue the pods of a Job that has ended or is deleted; none of them should have the finalizer any more."""
+        """Queue the pods of a Job that has ended or is deleted, because none of them may keep the finalizer."""
         uid = job.metadata.uid
         if deleted:
             self._deleted[uid] = None
@@ -52,7 +52,7 @@ class Orphans:
             self.pod_changed(pod)
 
     def pod_changed(self, pod: Pod) -> None:
-        """Queue the pod for later if it might be an orphan."""
+        """Queue the pod, with a delay, if it might be an orphan."""
         if not claims.is_tracked(pod):
             return
         job = self._job_of(pod)
@@ -71,7 +71,7 @@ class Orphans:
             if any(finish(adopter) is None for adopter in claims.find_adopters(pod, self._jobs)):
                 return None
         elif job_reference(pod) is None:
-            return None  # the finalizer is another controller's
+            return None  # the finalizer belongs to another controller
         elif owner.uid not in self._deleted and await self._exists(pod.metadata.namespace, owner.name, owner.uid):
             return _UNKNOWN_JOB_SECONDS
         if errors := await self._writer.change([pod], UNTRACK, Expectations()):

@@ -27,7 +27,7 @@ class TtlController(Reconciler):
             return remaining
         namespace, name = split_key(key)
         with ignoring("NotFound"):
-            # The cache may be stale: the TTL may have been raised, or the Job may be another.
+            # The cache may be stale: the TTL may have been raised, or the Job may have been replaced.
             job = await self._client.get(JOB, name, namespace)
             if (remaining := self._seconds_left(job)) is None or remaining > 0:
                 return remaining

@@ -1,7 +1,7 @@
 """Write a plan: pods first, then the status, then the finalizers. Report the outcome; decide nothing.
 
-One writer serves all Jobs and limits the concurrent writes of all together. If the server refuses one pod, the others
-are still written; the first error is raised after all other writes.
+One writer serves all Jobs and limits their concurrent writes. If the server refuses one pod, the other pods are still
+written; the first error is raised after all other writes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 from muster.runtime.writes import Refusal, Writes
 
-# Concurrent requests, over all Jobs: enough to fill the server's group commits.
+# The maximum number of concurrent requests for all Jobs: enough to fill the server's group commits.
 AT_ONCE = 256
 # The maximum number of pods of one Job with an event each; further pods are counted in one event.
 _TOLD = 10
@@ -53,7 +53,7 @@ class Writer:
         """Create pods; return the outcome.
 
         The pods are created in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all. After
-        a batch with an error, the other pods are left to the next decision.
+        a batch with an error, the next decision creates the remaining pods.
         expected: records the writes, which the caches must show before the next decision.
         """
         template = PodTemplate(job)
@@ -106,7 +106,10 @@ class Writer:
         return WriteReport(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
-        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
+        """Store the changed fields of the status.
+
+        Raises `ApiError` (Conflict) if the Job has changed since it was read.
+        """
         patch = {"status": make_status_patch(job.status, status)}
         expected.wrote_owner(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
@@ -139,7 +142,7 @@ class Writer:
             stored = await self._client.patch_object(POD, pod, patch, lock=lock, type=STRATEGIC_MERGE_PATCH)
             expected.wrote(stored)
             return
-        expected.gone.add(pod.metadata.uid)  # no write is needed, but its deletion must be observed
+        expected.gone.add(pod.metadata.uid)  # no write is needed, but the cache must show its deletion
 
     async def _delete(self, pod: Pod, expected: Expectations) -> None:
         with ignoring("NotFound"):

@@ -2,7 +2,7 @@
 
 A JobSet is reconciled when it or the counted fields of its Jobs change, but not before the caches show this
 controller's own writes. Events of a big JobSet are gathered for a moment, so that many of them share one pass over all
-its Jobs. All memory here is a cache: a new controller continues where the last one was killed, between any writes.
+its Jobs. All memory here is a cache: after a crash between any two writes, a new controller continues the work.
 """
 
 import asyncio
@@ -51,7 +51,8 @@ from muster.runtime.writes import Refusal
 
 WORKERS = 8
 
-# How long the events of a JobSet are gathered, for each of its Jobs, so that reconciles cost a few percent of the time.
+# How long the events of a JobSet are gathered, in seconds for each of its Jobs, so that reconciles cost a few percent
+# of the time.
 GATHER_SECONDS_PER_JOB = 0.0002
 GATHER_SECONDS_MOST = 10.0
 
@@ -114,7 +115,7 @@ class JobSetController(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Stop reconciling, after the running writes, and close the server that releases groups."""
+        """Stop reconciling after the running writes, and close the server that releases groups."""
         await super().stop()
         self._release.close()
 
@@ -130,7 +131,8 @@ class JobSetController(Reconciler):
         elif memory.waits:
             self._wake_if_seen(key, memory, new)
         else:
-            # Usually this is the controller's own status write: a change of more than counts needs the next step.
+            # Usually this is the controller's own status write. If more than counts changed, the next step must be
+            # decided.
             self._controller.queue.add_after(
                 key, _find_gathering_time(memory) if _only_counts_differ(old, new) else 0.0
             )
@@ -160,7 +162,7 @@ class JobSetController(Reconciler):
             self._controller.queue.add_after(key, max(least, _find_gathering_time(memory)))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
-        """Queue the JobSets of a deleted Service, which is then created again."""
+        """Queue the JobSets that use a deleted Service, so that the Service is created again."""
         if old is not None and new is None:
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
                 self._controller.queue.add(key_of(jobset))
@@ -230,7 +232,7 @@ class JobSetController(Reconciler):
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
 
     def _check_lease(self) -> Result:
-        """Queue all JobSets once the Lease of JobSet's own controller has expired; return when to check again.
+        """Queue all JobSets if the Lease of JobSet's own controller has expired; otherwise return when to check again.
 
         One special key in the queue stands for the Lease.
         """
@@ -248,10 +250,10 @@ class JobSetController(Reconciler):
         self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan, the status last. Raises the first error, after all other writes have been tried.
+        """Write the plan, the status last. Raises the first error after all other writes were tried.
 
         The condition that says "resumed" is written first, and only if the JobSet is unchanged since the decision. So
-        if it is suspended meanwhile, its quota is not released before its Jobs are suspended.
+        if the JobSet is suspended in the meantime, its quota is not released before its Jobs are suspended.
         """
         begins = not is_suspended(jobset) and not says_it_runs(jobset.status)
         if begins:
@@ -279,7 +281,7 @@ class JobSetController(Reconciler):
             raise errors[0]
 
     async def _create_surroundings(self, jobset: JobSet, plan: JobSetPlan) -> list[Refusal]:
-        """Create the Service and the claims that the Jobs need; return the server's refusals."""
+        """Create the Service and the volume claims that the Jobs need; return the server's refusals."""
         errors: list[Refusal] = []
         if plan.service is not None and self._services.get(key_of(plan.service)) is None:
             errors += await self._writer.serve(jobset, plan.service)
@@ -289,8 +291,8 @@ class JobSetController(Reconciler):
     def _filter_free(self, jobset: JobSet, jobs: Sequence[Job], refused: Counter[str]) -> list[Job]:
         """Return the Jobs whose names are free; count the other Jobs as refused.
 
-        They stay refused until the object that has the name is deleted. An event names an object that is not about to
-        be deleted.
+        They stay refused until the object with their name is deleted. An event names that object, unless it is being
+        deleted.
         """
         free: list[Job] = []
         for job in jobs:
@@ -307,7 +309,7 @@ class JobSetController(Reconciler):
         return free
 
     async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Store the status if it changes; record the change in metrics, in the log of decisions, and by events."""
+        """Store the status if it changes. Record the change in metrics, in the log of decisions, and as events."""
         if plan.status == jobset.status:
             return
         await self._writer.store(jobset, plan.status, memory.expected)
@@ -331,7 +333,7 @@ class JobSetController(Reconciler):
     async def _expire(self, jobset: JobSet) -> Result:
         """Delete the JobSet if it has expired by the server's state; otherwise return in how many seconds to try again.
 
-        The cache may be stale: its TTL may be longer now, or it may be another JobSet.
+        The cache may be stale: the JobSet's TTL may be longer now, or the JobSet may have been replaced.
         """
         meta = jobset.metadata
         with ignoring("NotFound"):
@@ -370,7 +372,7 @@ def _is_about_to_succeed(job: Job) -> bool:
 
 
 def _extract_counted_fields(job: Job) -> tuple[object, ...]:
-    """Return the fields of a Job that its JobSet counts or changes; other changes of a Job do not matter to it."""
+    """Return the fields of a Job that its JobSet counts or changes. Changes of other fields need no reconcile."""
     end = job_finish(job)
     return (
         job.metadata.generation,

@@ -13,18 +13,21 @@ from muster.jobs.jobset.inplace import PodAttempt, RestartCounts, attempt_of
 from muster.runtime.control.manager import Manager
 
 _NONE = PodAttempt()
-_JobSetKey = tuple[str, str]  # namespace and UID
+_JobSetKey = tuple[str, str]  # namespace and UID of a JobSet
 
 
 class _Pods(Struct):
-    """The pods of one Job, counted by attempt and by the restarts of their most restarted container."""
+    """The pods of one Job, counted by attempt and by the restart count of their most restarted container."""
 
     attempts: Counter[int] = field(default_factory=Counter)
     restarts: Counter[int] = field(default_factory=Counter)
 
 
 class _PodRestarts(Struct, frozen=True):
-    """The number of restarts that a pod reports. job: the UID of the pod's Job."""
+    """The restarts that a pod reports.
+
+    job: the UID of the pod's Job.
+    """
 
     jobset: _JobSetKey
     job: str
@@ -39,7 +42,7 @@ class InPlaceRestarts:
 
     def __init__(self, manager: Manager, wake: Callable[[str, float], None]) -> None:
         self._wake = wake
-        # By JobSet and the UID of its Job; only pods that were restarted, or that have agents.
+        # By JobSet, then by the UID of its Job. Only pods that were restarted, or that have agents, are counted.
         self._jobsets: dict[_JobSetKey, dict[str, _Pods]] = {}
         manager.informer(POD).on_change(self._pod_changed)
 
@@ -77,7 +80,7 @@ class InPlaceRestarts:
 
 
 def _read_restarts(pod: Pod | None) -> _PodRestarts | None:
-    """Return a pod's attempt, by its agent, and its highest restart count of a container.
+    """Return the attempt that a pod's agent reports, and the highest restart count of the pod's containers.
 
     The result is None if the pod belongs to no JobSet, or has neither.
     """

@@ -6,7 +6,7 @@ from muster.api.conditions import find
 from muster.api.jobset import JobSet, JobSetStatus, names
 from muster.runtime.metrics import Registry
 
-# Times in the status are whole seconds.
+# Times in the status have whole seconds.
 _BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
@@ -35,7 +35,7 @@ class JobSetMetrics:
     def count_stored_status(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
         """Count the end of a JobSet, or the start of its group, that a new status records.
 
-        Call it once the status is stored, so that a retried write counts once.
+        Call it after the status is stored, so that a retried write counts once.
         """
         if status.terminal_state != jobset.status.terminal_state and status.terminal_state in self._ended:
             self._ended[status.terminal_state].labels(jobset.metadata.name, jobset.metadata.namespace).inc()

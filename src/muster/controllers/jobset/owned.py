@@ -16,7 +16,7 @@ BY_SERVICE = "jobset-service"  # JobSets, by the key of the Service that names t
 
 
 def jobset_reference(obj: Job | ConfigMap) -> OwnerReference | None:
-    """Return the object's controller, if it is a JobSet."""
+    """Return the reference to the object's controller if it is a JobSet; otherwise None."""
     owner = controller_of(meta_of(obj))
     return owner if owner is not None and JOB_SET.is_of(owner) else None
 
@@ -28,17 +28,17 @@ def is_of(obj: Job | ConfigMap, jobset: JobSet) -> bool:
 
 
 def by_jobset(job: Job) -> tuple[str, ...]:
-    """Return the key of a Job in the index BY_JOBSET: the JobSet that controls it; other Jobs have none."""
+    """Return the key of the JobSet that controls a Job, for the index BY_JOBSET; empty for any other Job."""
     owner = jobset_reference(job)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def pods_by_jobset(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index PODS_BY_JOBSET: the JobSet that its labels name; other pods have none."""
+    """Return the key of the JobSet that a pod's label names, for the index PODS_BY_JOBSET; empty for any other pod."""
     uid = pod.metadata.labels.get(JOBSET_UID)
     return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
 def by_service(jobset: JobSet) -> tuple[str, ...]:
-    """Return the key of a JobSet in the index BY_SERVICE: the Service that it uses, if any."""
+    """Return the key of the Service that a JobSet uses, for the index BY_SERVICE; empty if it uses none."""
     return (f"{jobset.metadata.namespace}/{name_subdomain(jobset)}",) if has_dns_names(jobset) else ()

@@ -1,12 +1,13 @@
 """Release the barriers of a group that may start: send the word that opens a barrier to all of them at once.
 
-A barrier connects, and sends its epoch and the secret of its group, which is only in its ConfigMap. It receives
-`started UID EPOCH` as soon as the JobSet's status says so. This server decides nothing, and a lost connection loses
-nothing: a barrier that receives nothing connects again or finds the word in the ConfigMap. So any connection may be
-refused. The server refuses:
+A barrier connects, and sends its epoch and the secret of its group, which is only in the group's ConfigMap. It receives
+`started UID EPOCH` as soon as the JobSet's status says that the group has started. This server decides nothing, and a
+lost connection loses nothing: a barrier that receives nothing connects again or finds the word in the ConfigMap. So any
+connection may be refused. The server refuses:
+
 - a barrier that does not send its line, sends too much, or takes too long;
-- a barrier of another epoch than the present one;
-- the oldest barriers of a group that has more of them than pods.
+- a barrier of another epoch than the current one;
+- the oldest barriers of a group if more barriers are connected than the group has pods.
 
 Secrets outlive the controller that made them: its successor reads them from the existing ConfigMaps, which pods have
 mounted.
@@ -26,16 +27,16 @@ from muster.api.config.types import GroupScheduling
 from muster.jobs.jobset.start.barrier import STARTED, make_barrier_word
 from muster.runtime.ids import Random
 
-# Waiting connections use at most half of the files that this process may open. Half of those may not have sent their
-# line yet.
+# Waiting connections use at most half of the files that this process may open. At most half of those connections may
+# not have sent their line yet.
 MOST_WAITING = 20_000
-# A replaced pod leaves a stale connection for a while.
+# A replaced pod leaves a stale connection, so a group may have more connections than pods.
 CONNECTIONS_PER_POD = 2
-# The line of a barrier: an epoch and a secret.
+# The longest line of a barrier: an epoch and a secret.
 LINE_BYTES = 128
-# The time limit for that line.
+# The time limit for that line, in seconds.
 PATIENCE_SECONDS = 5.0
-# A vanished peer is detected after two minutes: (idle, between probes, probes).
+# A vanished peer is detected after two minutes. The values are seconds idle, seconds between probes, and probes.
 KEEPALIVE = (60, 15, 4)
 _BACKLOG = 4096
 _KEY_PARTS = 8
@@ -45,11 +46,11 @@ log = logging.getLogger(__name__)
 
 
 class _Group(Struct):
-    """The open connections of one JobSet's group in its present epoch, the oldest first."""
+    """The open connections of one JobSet's group in its current epoch, the oldest first."""
 
     secret: str
     epoch: int = 0
-    most: int = 0  # connections
+    most: int = 0  # the maximum number of connections
     released: bool = False
     waiting: dict["_Connection", None] = field(default_factory=dict)
 
@@ -57,7 +58,7 @@ class _Group(Struct):
 class Release:
     """The server that tells waiting barriers when their group may start. Barriers keep a connection to it open.
 
-    It knows a group, by the UID of its JobSet, once the JobSet was reconciled.
+    It knows a group, by the UID of its JobSet, after the JobSet was reconciled.
     """
 
     def __init__(self, settings: GroupScheduling, random: Random) -> None:
@@ -72,7 +73,7 @@ class Release:
     async def listen(self) -> None:
         """Start the server that releases groups, if it has an address.
 
-        If that fails, log it: groups are released by their ConfigMaps, too.
+        If that fails, log the error: groups are also released through their ConfigMaps.
         """
         if not self._settings.bind_address:
             return
@@ -87,14 +88,14 @@ class Release:
             log.warning("groups of JobSets start by their ConfigMaps alone: %s", error)
 
     def close(self) -> None:
-        """Stop serving."""
+        """Stop the server."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
             connection.refuse()
 
     def make_endpoint_line(self, uid: str, previous_line: str = "") -> str:
-        """Return the server's address and the group's secret, as one line for the barriers; "" if nothing is served.
+        """Return the server's address and the group's secret, as one line for the barriers; "" if no server runs.
 
         previous_line: the line in the existing ConfigMap, from this controller or its predecessor. Its secret is used
         again, because barriers may have read it.
@@ -138,7 +139,7 @@ class Release:
         return len(waiting)
 
     def forget(self, uid: str) -> None:
-        """Drop a deleted group."""
+        """Drop the group of a deleted JobSet."""
         if (group := self._groups.pop(uid, None)) is not None:
             _refuse_all(group)
 
@@ -153,7 +154,7 @@ class Release:
         return True
 
     def handle_line(self, connection: "_Connection", line: bytes) -> None:
-        """Handle the line that a barrier has sent, which says which group and epoch it waits for."""
+        """Handle the line that a barrier has sent, with its epoch and the secret of its group."""
         self._stop_patience(connection)
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
@@ -168,7 +169,7 @@ class Release:
             _trim(group)
 
     def remove_connection(self, connection: "_Connection") -> None:
-        """Stop counting a connection that is closed."""
+        """Stop counting a closed connection."""
         self._stop_patience(connection)
         self._connections.discard(connection)
         if connection.group is not None:

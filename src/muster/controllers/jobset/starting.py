@@ -1,8 +1,8 @@
 """Run the start of groups: count the pods that have started, and carry out a `StartPlan`.
 
-Each pod event is counted in constant time, whatever the size of the group. The JobSet is reconciled when the first pod
-has started and when all have; in between at an interval, to show the progress. So a group of thousands costs a few
-reconciles and a few writes.
+Each pod event is counted in constant time, whatever the size of the group. The JobSet is reconciled when its first pod
+has started and when all have. Between these, it is reconciled at an interval, to show the progress. So a group of
+thousands of pods costs a few reconciles and a few writes.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,11 @@ from muster.runtime.writes import Refusal
 
 # The interval at which the status shows how many pods have started.
 PROGRESS_SECONDS = 1.0
-# The delay of writing the ConfigMap after connected barriers were released: nodes then update the volumes of all pods,
+# The delay of writing the ConfigMap after connected barriers were released. Nodes then update the volumes of all pods,
 # which must not delay the main containers.
 AFTER_RELEASE_SECONDS = 0.5
-# A foreign ConfigMap is read again after as long as it has blocked the group, within these bounds: without Muster's
-# label, no event reports its deletion.
+# A foreign ConfigMap is read again after as long as it has already blocked the group, within these bounds. It lacks
+# Muster's label, so no event reports its deletion.
 FOREIGN_SECONDS = 10.0
 FOREIGN_SECONDS_MOST = 160.0
 
@@ -44,8 +44,8 @@ class _Group(Struct):
     """The started pods of a group in one epoch: by the UID of their Job, how many started pods each index has."""
 
     jobs: dict[str, dict[str, int]] = field(default_factory=dict)
-    count: int = 0  # the number of indexes
-    expected: int = -1  # as of the last reconcile; -1: there was none
+    count: int = 0  # the number of indexes with started pods
+    expected: int = -1  # the expected number at the last reconcile; -1 before the first
 
 
 class Starting:
@@ -59,14 +59,14 @@ class Starting:
         self._release = release
         self._wake = wake
         self._groups: dict[GroupKey, _Group] = {}
-        self._held_up: dict[str, float] = {}  # UIDs of JobSets whose ConfigMap is another owner's, and since when
+        self._held_up: dict[str, float] = {}  # by the UID of a JobSet whose ConfigMap has another owner: since when
         config_maps = manager.informer(CONFIG_MAP, labels=names.JOBSET_NAME)
         self._config_maps = MutationCache(config_maps.get)
         config_maps.on_change(self._config_map_changed)
         manager.informer(POD).on_change(self._pod_changed)
 
     def find_started_pods(self, jobset: JobSet) -> StartedPods:
-        """Return the observed state of the JobSet's group in its present epoch: which pods have started."""
+        """Return the observed state of the JobSet's group in its current epoch: which pods have started."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
         started_indexes = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
@@ -80,7 +80,7 @@ class Starting:
         return StartedPods(started_indexes, endpoint, kept=is_own, blocked=blocked)
 
     def forget(self, uid: str) -> None:
-        """Forget a deleted JobSet."""
+        """Drop the counts of a deleted JobSet."""
         self._held_up.pop(uid, None)
         self._release.forget(uid)
 
@@ -170,7 +170,7 @@ class Starting:
                 message = f"{text}: its main containers do not start"
                 record_event(Note("Warning", "GroupSchedulingBlocked", message))
                 self._held_up[meta.uid] = self._clock.monotonic()
-                self._wake(key_of(jobset), 0.0)  # to report it in the status
+                self._wake(key_of(jobset), 0.0)  # the next reconcile reports it in the status
             seconds = self._clock.monotonic() - self._held_up[meta.uid]
             self._wake(key_of(jobset), min(max(seconds, FOREIGN_SECONDS), FOREIGN_SECONDS_MOST))
         else:
@@ -186,8 +186,8 @@ class Starting:
     async def _find_or_create(self, desired: ConfigMap, *, held_up: bool) -> ConfigMap | None:
         """Create the ConfigMap, or return the existing one of that name, which may belong to another owner.
 
-        Return None if it was deleted again.
-        held_up: whether a ConfigMap of another owner blocked the group before; then look for it first.
+        Return None if it was deleted in between.
+        held_up: whether a ConfigMap of another owner blocked the group before. If so, look for it before creating one.
         """
         find = partial(self._client.find, CONFIG_MAP, desired.metadata.name, desired.metadata.namespace)
         if held_up and (existing := await find()) is not None:

@@ -7,26 +7,26 @@ from muster.api.groups.coordination import LEASE, Lease
 from muster.runtime.control.manager import Manager
 from muster.runtime.objects import key_of
 
-# The name in the configuration with which JobSet's controller is installed.
+# The name of the Lease in the configuration with which JobSet's controller is installed.
 LEASE_NAME = "6d4f6a47.jobset.x-k8s.io"
-# The limit on a Lease's own duration: a running controller renews it sooner.
+# The limit on a Lease's own duration, in seconds: a running controller renews its Lease sooner.
 BELIEVED_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """The Lease of JobSet's own controller. The time since its renewal is measured only by this process's clock.
+    """The Lease of JobSet's own controller. The time since its renewal is measured by this process's clock alone.
 
-    namespace: where that controller is installed. Leases in other namespaces do not count, because users may create
+    namespace: where JobSet's controller is installed. Leases in other namespaces do not count, because users may create
     them.
-    freed: called when the Lease is released. Its expiry is only noticed when `works` is called again.
+    freed: called when the Lease is released. Its expiry is noticed only when `works` is called again.
     """
 
     def __init__(self, manager: Manager, namespace: str, freed: Callable[[], None]) -> None:
         self._clock = manager.clock
         self._freed = freed
-        self._held: tuple[Lease, float] | None = None  # and when it was renewed
+        self._held: tuple[Lease, float] | None = None  # the Lease, and when it was renewed
         self._standing_back = manager.registry.gauge(
             "muster_jobset_standing_back", "Whether JobSets are left to JobSet's own controller, which holds its Lease"
         ).labels()
@@ -34,7 +34,7 @@ class Upstream:
         leases.on_change(self._lease_changed)
 
     def works(self) -> tuple[str, float] | None:
-        """Return who holds the Lease, in words, and for how many seconds the Lease lasts without renewal.
+        """Return a description of the Lease's holder, and for how many seconds the Lease lasts without renewal.
 
         Return None if no controller holds the Lease, or if its holder did not renew it in time.
         """

@@ -1,7 +1,7 @@
 """Write a plan in order: deletions, objects that the Jobs need, changes, creations, and last the status.
 
 If the server refuses one object, the others are still written; the first error is raised after all other writes. The
-writer counts, for each Job, how often in a row the server refused to write it.
+writer counts, for each Job, how many times in a row the server refused to write it.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
 
-# Concurrent requests, over all JobSets.
+# The maximum number of concurrent requests for all JobSets.
 AT_ONCE = 128
 # The size of the first batch of a JobSet's Jobs.
 FIRST_BATCH = 8
@@ -45,7 +45,7 @@ class Writer:
         self._recorder.event(make_reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
     async def delete(self, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
-        """Delete Jobs, the pods of each first; return the server's refusals."""
+        """Delete Jobs, each after its pods; return the server's refusals."""
 
         async def delete(job: Job) -> None:
             meta = job.metadata
@@ -65,7 +65,7 @@ class Writer:
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
-        """Create the volume claims; return the server's refusals. A claim that exists is used."""
+        """Create the volume claims; return the server's refusals. An existing claim is used."""
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
     async def change(
@@ -94,8 +94,8 @@ class Writer:
         """Create Jobs; return the server's refusals.
 
         The Jobs are created in batches that double in size, so that few requests are made if the server refuses all.
-        After a batch of which no Job was created the rest is left to the next decision, which tries as many again. If
-        another Job has the name already, the cache shows it at the next reconcile.
+        After a batch in which no Job was created, the rest is left to the next decision, which tries as many again. If
+        another Job already has the name, the cache shows it at the next reconcile.
         """
         errors: list[Refusal] = []
         start, size = 0, max(FIRST_BATCH, len(refused))
@@ -116,7 +116,10 @@ class Writer:
         return errors
 
     async def store(self, jobset: JobSet, status: JobSetStatus, expected: Expectations) -> None:
-        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the JobSet has changed meanwhile."""
+        """Store the changed fields of the status.
+
+        Raises `ApiError` (Conflict) if the JobSet has changed since it was read.
+        """
         patch = {"status": merge_patch(status, jobset.status)}
         expected.wrote_owner(await self._client.patch_object(JOB_SET, jobset, patch, subresource="status"))
 
@@ -136,7 +139,7 @@ class Writer:
         return errors
 
     async def _create(self, job: Job) -> Job:
-        """Return the created Job; an existing one of the same JobSet counts as created."""
+        """Return the created Job. An existing Job of the same JobSet counts as created."""
         try:
             return await self._client.create(JOB, job)
         except ApiError as error:

@@ -54,7 +54,7 @@ class PodGroupBudgetController(Reconciler):
             return None
         desired = budget_of(record)
         if budget is None:
-            with ignoring("AlreadyExists"):  # the cache is stale, and its update triggers another reconcile
+            with ignoring("AlreadyExists"):  # the cache is stale, and its update causes another reconcile
                 await self._client.create(POD_DISRUPTION_BUDGET, desired, record.namespace)
         elif not is_of(budget, record):
             why = f"PodDisruptionBudget {record.name} is there already, and not of this group"
@@ -71,5 +71,5 @@ def _make_key(resource: str, group: Any) -> tuple[str]:
 
 
 def _was_touched(old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> bool:
-    """Return whether more than the budget's status changed."""
+    """Return whether anything other than the budget's status changed."""
     return old is None or new is None or old.metadata.generation != new.metadata.generation

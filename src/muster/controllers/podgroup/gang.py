@@ -1,4 +1,7 @@
-"""Define the gang of a PodGroup: its minimum starts together, with any owners; further pods one by one. Pure."""
+"""Define the gang of a PodGroup: as many pods as its minimum start together, further pods one by one. Pure.
+
+The pods may have any owners.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -29,9 +32,10 @@ from muster.runtime.objects import meta_of
 
 
 class PodGroups(GangSource[Any]):
-    """The gangs of PodGroups of every dialect. A pod that names one is in no other gang.
+    """The gangs of PodGroups of every dialect. A pod that names a PodGroup is in no other gang.
 
-    native: include Kubernetes' own; otherwise pods that name one have no gang, as upstream while the feature is off.
+    native: whether Kubernetes' own PodGroups count. If not, pods that name one have no gang, as in upstream while the
+    feature is off.
     """
 
     counts_others = True
@@ -45,14 +49,15 @@ class PodGroups(GangSource[Any]):
     def kinds(self) -> tuple[Kind[Any], ...]:
         """The PodGroup kinds of the enabled dialects.
 
-        If several PodGroups match a pod's reference, the one whose kind is listed first counts.
+        If several PodGroups match a pod's reference, the PodGroup whose kind is listed first counts.
         """
         return self._kinds
 
     def key(self, pod: Pod) -> str:
         """Return the key of the pod's gang: `namespace/group/way`; "" if the pod names no PodGroup.
 
-        `way` is the way in which the pod names its group, which determines the kinds of the group.
+        `way` is the way in which the pod names its group, which determines the kinds of the group. A pod that names
+        several groups gets a key of its own.
         """
         reference = reference_of(pod, self._ways)
         if reference is None:
@@ -81,7 +86,7 @@ class PodGroups(GangSource[Any]):
         return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
     def due(self, carrier: Any | None, members: Members) -> DueTurns:
-        """Return the turns to place: enough pods for the minimum together, further pods one by one."""
+        """Return the turns to place: enough pods for the minimum together, then further pods one by one."""
         reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
@@ -92,7 +97,7 @@ class PodGroups(GangSource[Any]):
 
 
 def _has_started(carrier: ObjectMeta, members: Members) -> bool:
-    """Return whether the whole group has run. After an interrupted start, some of its pods are still unbound."""
+    """Return whether all pods of the group's start were bound. After an interrupted start, some are still unbound."""
     return read_recorded_size(carrier) is not None and not find_unfinished_start(
         carrier, members.bound, members.unbound
     )
@@ -131,7 +136,7 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> DueTurns:
 
 
 def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> DueTurns:
-    """Return the turns for pods that join a running group: the needed ones together, then the others one by one."""
+    """Return the turns for pods that join a running group: first the needed pods together, then the others singly."""
     pods, topology = by_age(members.unbound), find_topology(group)
     needed = find_fewest([pod.metadata.uid for pod in pods], quorums)
     repair = tuple(pod for pod in pods if pod.metadata.uid in needed)
@@ -146,7 +151,7 @@ def _task_lacks(group: PodGroup, task: str, least: int, tally: PodCounts) -> str
 
 
 def _waits(pod: Pod) -> bool:
-    """Return whether the pod could still get a node: from another scheduler, or once its gates are removed."""
+    """Return whether the pod could still get a node: from another scheduler, or when its gates are removed."""
     return not is_finished(pod) and pod.metadata.deletion_timestamp is None and not pod.spec.node_name
 
 
@@ -193,7 +198,7 @@ def _of_task(members: Members, task: str) -> _Task:
 
 
 def find_topology(group: PodGroup) -> TopologyConstraint | None:
-    """Return how close to each other the pods of a group must be; None if the group does not say."""
+    """Return how close to each other the pods of a group must be; None if the group requests no topology."""
     level = group.required_topology or group.preferred_topology
     if not level:
         return None

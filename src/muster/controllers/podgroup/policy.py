@@ -21,15 +21,15 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 _BY_GROUP = "pod-group-of-policy"
 _DELETIONS_AT_ONCE = 20
 
-# The pods of a restarting group change one by one: the changes within this time cause one reconcile.
+# The pods of a restarting group change one by one. All changes within this time cause one reconcile.
 GATHER_SECONDS = 0.1
 
 
 class PodGroupPolicyController(Reconciler):
-    """The reconciler of PodGroups' policies. Its keys are the scheduler's keys of groups.
+    """The reconciler of PodGroups' policies. Its keys are the keys of gangs in the scheduler.
 
-    A group without a policy is left to the program that created it. This controller then records only the group's
-    completion, and only if the group has quota to release.
+    A group without a policy is left to the program that created it. For such a group, this controller records only when
+    the group is complete, and only if the group has quota to release.
     """
 
     name = "podgroup-policy"
@@ -65,7 +65,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _write(self, group: kep.PodGroup, step: GroupStep) -> None:
         patch = {"status": merge_patch(step.status, group.status)}
-        with ignoring("NotFound", "Conflict"):  # the group was deleted or changed; then another reconcile follows
+        with ignoring("NotFound", "Conflict"):  # the group was deleted or changed, which causes another reconcile
             await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
             if step.note is not None:
                 note = step.note
@@ -73,7 +73,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _end(self, pod: Pod, *, blameless: bool) -> None:
         async with self._limit:
-            with ignoring("NotFound", "Conflict"):  # the pod was deleted, or another one has its name
+            with ignoring("NotFound", "Conflict"):  # the pod was deleted, or another pod has its name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
                     patch = {"metadata": make_withdrawal_patch(pod)}
                     await self._client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH)

@@ -1,4 +1,4 @@
-"""Write the status of PodGroups, each in the words of its dialect."""
+"""Write the status of PodGroups, in the fields and phases of each dialect."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -21,8 +21,8 @@ from muster.runtime.refusals import ignoring
 
 WORKERS = 8
 
-# The minimum time between two writes about a group, which combines all changes in between. It grows with the number of
-# changing groups, so that the statuses of a thousand groups do not slow the binding of their pods.
+# The minimum time between two writes about a group. One write covers all changes in between. The time grows with the
+# number of changing groups, so that the statuses of a thousand groups do not slow the binding of their pods.
 GATHER_SECONDS = 0.5
 GATHER_SECONDS_PER_GROUP = 0.01
 
@@ -30,7 +30,7 @@ _BY_GROUP = "pod-group"
 
 
 class PodGroupStatusController(Reconciler):
-    """The reconciler of the status of PodGroups, with the scheduler's keys of groups and pods.
+    """The reconciler of the status of PodGroups. Its keys are the keys of gangs and pods in the scheduler.
 
     It ignores a group whose pods all name another scheduler.
     """
@@ -38,12 +38,15 @@ class PodGroupStatusController(Reconciler):
     name = "podgroup"
 
     def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups, names: Collection[str]) -> None:
-        """Watch groups and pods. names: the scheduler names for which Muster places pods."""
+        """Watch groups and pods.
+
+        names: the scheduler names for which Muster places pods.
+        """
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._groups = groups
         self._names = names
-        self._told: dict[str, str] = {}  # the last event about each broken group
+        self._told: dict[str, str] = {}  # by key of a broken group, the message of its last event
         self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
         self._informers = [(kind, manager.informer(kind, optional=True)) for kind in groups.kinds]
         self._pods.on_change(self._pod_changed)
@@ -88,7 +91,7 @@ class PodGroupStatusController(Reconciler):
     def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
         """Return the group with that key, and its kind; None if there is none.
 
-        If several have its name, the one whose kind is listed first counts.
+        If groups of several kinds have that key, the group whose kind is listed first counts.
         """
         name, _ = split_key(key)
         for kind, informer in self._informers:
@@ -98,7 +101,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _report_shortage(self, key: str, kind: Kind[Any], group: Any, now: GroupState) -> None:
-        """Record an event when a group has too few pods, so that the program that creates the pods can see it.
+        """Record an event when a group has too few pods, so that the creator of its pods can see the shortage.
 
         The same message is recorded once.
         """

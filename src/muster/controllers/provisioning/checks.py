@@ -1,4 +1,4 @@
-"""Write whether each check by ProvisioningRequest can be used: its configuration must exist."""
+"""Write the condition Active of each check by ProvisioningRequest: its configuration must exist."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ BAD_PARAMETERS_REF: Final = "BadParametersRef"
 
 
 class ProvisioningCheckController(Reconciler):
-    """The reconciler of AdmissionChecks by ProvisioningRequests. It ignores the checks of other controllers."""
+    """The reconciler of AdmissionChecks by ProvisioningRequest. It ignores the checks of other controllers."""
 
     name = "provisioning_admissioncheck"
 
@@ -51,12 +51,12 @@ def follow_checks(manager: Manager) -> tuple[Informer[AdmissionCheck], Informer[
 
 
 def is_ours(check: AdmissionCheck) -> bool:
-    """Return whether a check is carried out by ProvisioningRequests."""
+    """Return whether this controller handles a check: the check uses ProvisioningRequests."""
     return check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
 
 
 def config_of(check: AdmissionCheck, configs: Informer[ProvisioningRequestConfig]) -> ProvisioningRequestConfig | None:
-    """Return the configuration that a check names, if it exists."""
+    """Return the configuration that a check names; None if it does not exist."""
     parameters = check.spec.parameters
     if parameters is None or find_reference_problem(parameters, PROVISIONING_REQUEST_CONFIG):
         return None
@@ -64,7 +64,7 @@ def config_of(check: AdmissionCheck, configs: Informer[ProvisioningRequestConfig
 
 
 def decide_activity(check: AdmissionCheck, config: ProvisioningRequestConfig | None) -> Activity:
-    """Return the condition Active of a check, in Kueue's words."""
+    """Return the condition Active of a check, with Kueue's messages."""
     if config is not None:
         return CHECK_ACTIVE
     kind, parameters = PROVISIONING_REQUEST_CONFIG, check.spec.parameters

@@ -84,7 +84,7 @@ class ProvisioningPlan(Struct, frozen=True):
     checks: the states of all its checks.
     delete: requests that are no longer needed.
     kept: the current requests, which stay.
-    create: requests to create. While an older request still has the name, creation waits for its deletion.
+    create: requests to create. If an older request still has the name of a new one, creation waits for its deletion.
     """
 
     checks: States
@@ -96,7 +96,8 @@ class ProvisioningPlan(Struct, frozen=True):
 class _Need(Struct, frozen=True):
     """The podsets that one request covers.
 
-    podset: the first one, whose template is used for all. count: the number of pods of all podsets.
+    podset: the first podset, whose template is used for all.
+    count: the number of pods of all podsets.
     """
 
     podset: PodSet
@@ -113,11 +114,11 @@ def decide(
     *,
     cleanup: bool = True,
 ) -> ProvisioningPlan:
-    """Return what to write for a workload with checks by ProvisioningRequests.
+    """Return what to write for a workload with checks by ProvisioningRequest.
 
     Raises `ApiError` (404) for an unknown flavor.
     requests: all ProvisioningRequests that the workload owns.
-    cleanup: whether an eviction deletes them (gate CleanupProvisioningRequestsOnEviction).
+    cleanup: whether an eviction deletes the requests (gate CleanupProvisioningRequestsOnEviction).
     """
     conditions, states = workload.status.conditions, workload.status.admission_checks
     everything = tuple(requests)
@@ -150,7 +151,7 @@ def decide(
     )
 
 
-# Finding the request that counts.
+# Finding the current request.
 
 
 def _find_current(
@@ -161,7 +162,7 @@ def _find_current(
 ) -> ProvisioningRequest | None:
     """Return the newest request for a check that matches the configuration.
 
-    Return None if there is none, or if no podset needs one.
+    Return None if there is no such request, or if no podset needs one.
     """
     if config is None or not _list_needs(workload, config):
         return None
@@ -190,13 +191,13 @@ def _follows(request: ProvisioningRequest, workload: Workload, config: Provision
 
 
 def _passed_parameters(workload: Workload) -> dict[str, str]:
-    """Return the parameters in annotations of the workload, which override those of the configuration."""
+    """Return the parameters in annotations of the workload, which override the parameters of the configuration."""
     prefix = PROVISIONING_REQUEST_PREFIX
     annotations = workload.metadata.annotations.items()
     return {key.removeprefix(prefix): value for key, value in annotations if key.startswith(prefix)}
 
 
-# Judging that request.
+# Judging the current request.
 
 
 def _judge(
@@ -218,11 +219,11 @@ def _judge(
     if (failed := find_true(conditions, FAILED)) is not None:
         return _judge_failure(state, workload, config, request, "failure", failed.message, now)
     if (revoked := find_true(conditions, CAPACITY_REVOKED)) is not None:
-        # The nodes will not return: replacements of their pods would wait for ever.
+        # The nodes will not return: replacements of their pods would wait forever.
         return set_state(state, CHECK_REJECTED, revoked.message, now) if workload.spec.active else state
     if (expired := find_true(conditions, BOOKING_EXPIRED)) is not None:
         if is_true(workload.status.conditions, ADMITTED):
-            return state  # by then its pods use the nodes
+            return state  # the workload is admitted, and its pods use the nodes
         return _judge_failure(state, workload, config, request, "booking expired", expired.message, now)
     provisioned = find(conditions, PROVISIONED)
     if provisioned is not None and provisioned.status == "True":
@@ -245,7 +246,7 @@ def _judge_failure(
     why: str,
     now: datetime,
 ) -> AdmissionCheckState:
-    """Return the state of a check after its request failed: Retry, or Rejected once all attempts are used up.
+    """Return the state of a check after its request failed: Retry, or Rejected after the last attempt.
 
     what: the kind of failure, for the message.
     why: the reason for the failure.
@@ -297,9 +298,9 @@ def _next_attempt(
     config: ProvisioningRequestConfigSpec,
     request: ProvisioningRequest | None,
 ) -> int | None:
-    """Return the attempt to start; None if there is nothing to request (now).
+    """Return the number of the attempt to start; None if there is nothing to request now.
 
-    A check in state Retry or Rejected waits for the eviction of the workload first.
+    A check in state Retry or Rejected first waits for the eviction of the workload.
     """
     if state.state != CHECK_PENDING or not _list_needs(workload, config):
         return None
@@ -344,9 +345,9 @@ def _merge(needs: Iterable[_Need], policy: str | None) -> list[_Need]:
 
 
 def _are_alike(one: _Need, other: _Need, policy: str) -> bool:
-    """Return whether podsets share one request.
+    """Return whether two podsets share one request.
 
-    Their templates are equal, or equal in all fields that select nodes.
+    Their templates are equal, or equal in all fields that select nodes, depending on the policy.
     """
     a, b = one.podset.template, other.podset.template
     return a == b if policy == _IDENTICAL_TEMPLATES else _scheduling_of(a.spec) == _scheduling_of(b.spec)
@@ -382,14 +383,17 @@ def _create_attempt(
 
 
 def _make_metadata(name: str, workload: Workload) -> ObjectMeta:
-    """Return the metadata of a request or template; the workload owns a template until the request exists to own it."""
+    """Return the metadata of a request or a template.
+
+    The workload owns a template until the request exists and owns it.
+    """
     meta = workload.metadata
     owner = WORKLOAD.refer_to_controller(meta)
     return ObjectMeta(name=name, namespace=meta.namespace, labels={MANAGED_LABEL: "true"}, owner_references=(owner,))
 
 
 def _create_template(need: _Need, flavor_of: FlavorOf) -> PodTemplateSpec:
-    """Return the pods of a podset as they will be on the nodes of its flavors; limits replace missing requests."""
+    """Return the pods of a podset as they will be on the nodes of its flavors. Limits replace missing requests."""
     template = need.podset.template
     info = replace(info_of_flavors(need.assignment, {}, flavor_of), labels={})
     check_conflicts(info, template)

@@ -4,20 +4,23 @@ import re
 from hashlib import sha1
 from typing import Final
 
-# A longer name is cut and ends in a hash of the whole name.
+# A longer name is cut and gets a hash of the whole name as its end.
 _HASH_LENGTH: Final = 5
 _LONGEST: Final = 252 - _HASH_LENGTH
-# The number of attempts that are compared with a shortened name.
+# The number of attempts whose shortened names are compared with a name.
 _MOST_COMPARED: Final = 100
 
 
 def name_request(workload: str, check: str, attempt: int) -> str:
-    """Return the name of a workload's request for a check. attempt: the number of the attempt, from 1."""
+    """Return the name of a workload's request for a check.
+
+    attempt: the number of the attempt, from 1.
+    """
     return _shorten_name(f"{workload}-{check}-{attempt}")
 
 
 def name_template(request: str, podset: str) -> str:
-    """Return the name of the PodTemplate that a request has for a podset."""
+    """Return the name of the PodTemplate of a request for a podset."""
     return _shorten_name(f"ppt-{request}-{podset}")
 
 

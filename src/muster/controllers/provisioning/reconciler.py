@@ -1,7 +1,7 @@
 """Reconcile the ProvisioningRequests of workloads, and the states of their checks; `decision` decides.
 
 PodTemplates are created before their request, so that an autoscaler finds them, and the request becomes their owner
-afterwards. After a crash between two writes the next reconcile continues.
+afterwards. After a crash between two writes, the next reconcile continues.
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,9 +41,9 @@ from muster.runtime.objects import (
 )
 from muster.runtime.refusals import ignoring, is_refusal
 
-# The retry while a created request is not in the cache yet; usually its event arrives first.
+# The seconds until a retry while a created request is not in the cache yet. Usually its event arrives first.
 UNSEEN_SECONDS: Final = 1.0
-# The retry after the server did not serve the kind, or refused the request.
+# The seconds until a retry after the server did not serve the kind, or refused the request.
 AGAIN_SECONDS: Final = 300.0
 
 _LASTING: Final = (403, 404, 422)
@@ -51,7 +51,7 @@ _BY_CHECK, _BY_WORKLOAD = "provisioning-check", "provisioning-workload"
 
 
 class ProvisioningController(Reconciler):
-    """The reconciler of the ProvisioningRequests that Workloads need. Its keys are those of Workloads."""
+    """The reconciler of the ProvisioningRequests that Workloads need. Its keys are the keys of Workloads."""
 
     name = "provisioning_workload"
 
@@ -115,7 +115,10 @@ class ProvisioningController(Reconciler):
         return None
 
     def _configs_of(self, workload: Workload) -> Configs:
-        """Return the configurations of the workload's checks, without those of other controllers."""
+        """Return the configurations of the workload's checks, without the checks of other controllers.
+
+        The configuration is None if it does not exist.
+        """
         checks = (self._checks.get(state.name) for state in workload.status.admission_checks)
         configs = {one.metadata.name: config_of(one, self._configs) for one in checks if one and is_ours(one)}
         return {name: config.spec if config is not None else None for name, config in configs.items()}
@@ -135,7 +138,7 @@ class ProvisioningController(Reconciler):
         return workload
 
     async def _delete(self, request: ProvisioningRequest) -> None:
-        """Delete a request after its templates, so that the next request does not use one of them."""
+        """Delete a request after its templates, so that the next request does not use one of these templates."""
         meta = request.metadata
         with ignoring("NotFound", "Conflict"):
             await self._client.delete(
@@ -192,7 +195,7 @@ class ProvisioningController(Reconciler):
         raise error
 
     async def _hand_over(self, workload: Workload, request: ProvisioningRequest, templates: Iterable[Object]) -> None:
-        """Make the request the owner of its templates. Until now the workload owned them."""
+        """Make the request the owner of its templates. Before, the workload owns them."""
         named = {one.pod_template_ref.name for one in request.spec.pod_sets}
         owner = PROVISIONING_REQUEST.refer_to_controller(request.metadata)
         for template in templates:
@@ -216,7 +219,10 @@ def _names_of_checks(workload: Workload) -> list[str]:
 
 
 def _owners_of(obj: Any) -> Iterator[OwnerReference]:
-    """Yield the reference to the Workload that owns a request or a template. Kueue refers to an older API version."""
+    """Yield the reference to the Workload that owns a request or a template.
+
+    Kueue's references have an older API version.
+    """
     for owner in obj.metadata.owner_references:
         if owner.kind == WORKLOAD.kind and owner.api_version.startswith(f"{GROUP}/"):
             yield owner

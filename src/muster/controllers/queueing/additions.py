@@ -16,7 +16,7 @@ Concerned = Callable[[Workload], bool]
 
 
 class Additions:
-    """The defaults and overheads that the cluster now adds to pods.
+    """The defaults and overheads that the cluster currently adds to pods.
 
     changed: called with a predicate that selects the workloads whose pods will differ.
     """
@@ -31,7 +31,7 @@ class Additions:
         manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
 
     def complete(self, workload: Workload) -> Workload:
-        """Return the workload with defaults and overheads added; usually that is the same object."""
+        """Return the workload with defaults and overheads added. If there are none, that is the same object."""
         defaults = self._defaults.get(workload.metadata.namespace)
         return (
             complete_workload(workload, defaults, self._overheads)
@@ -40,7 +40,10 @@ class Additions:
         )
 
     def problem(self, workload: Workload) -> str:
-        """Return why the API server would refuse the workload's pods; "" if it would not. Raises `QuantityError`."""
+        """Return why the API server would refuse the workload's pods; "" if it would accept them.
+
+        Raises `QuantityError`.
+        """
         items = self._items.get(workload.metadata.namespace, ())
         return limits_problem(self.complete(workload).spec.pod_sets, items)
 

@@ -1,10 +1,11 @@
 """Run the admission cycle when something changed, and write its decisions.
 
-A decision counts at once, in the tree and the queues. Its writes follow: many concurrently, but those for one workload
-one after the other. Each write is made only if the workload still has the state that the decision read. If it has not,
-or the write fails, the workload is placed by its present state, and the workloads that could now fit are tried again.
+A decision counts at once, in the tree and the queues. Its writes follow. Writes for different workloads are concurrent,
+and writes for one workload run one after the other. Each write is made only if the workload still has the state that
+the decision read. If it has not, or the write fails, the workload is placed by its current state, and the workloads
+that could now fit are tried again.
 
-The reason for which a workload waits is written after a delay, because in a busy queue most reasons end sooner.
+The reason for which a workload waits is written after a delay, because in a busy queue most reasons disappear sooner.
 """
 
 import asyncio
@@ -53,29 +54,29 @@ from muster.runtime.objects import key_of, make_reference, merge_patch
 from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import TransportError
 
-# Concurrent writes. More would not use the server better, but would make each write slower.
+# The maximum number of concurrent writes. More would not use the server better, but would make each write slower.
 AT_ONCE = 8
 
-# The nominations between two turns of the event loop: some tens of milliseconds.
+# The number of nominations after which the event loop runs other tasks: some tens of milliseconds.
 LOOKS_AT_ONCE = 200
 
 # After a cycle, the pause is this many times as long as the cycle took, up to a limit. Each cycle tries the heads of
-# whole trees, so the quota freed during a pause is assigned together.
+# whole trees, so it assigns all quota that was freed during the pause.
 PAUSES_PER_CYCLE = 9
 LONGEST_PAUSE_SECONDS = 0.1
 
-# A reason for waiting is written only after it has lasted this long.
+# A reason for waiting is written only after it has lasted this many seconds.
 PENDING_SECONDS = 1.0
 
 # The delay before a workload whose write the server refused is tried again.
 REFUSED_SECONDS = 5.0
 
-# The time in which all writes that a server in trouble does not store make one line in the log.
+# For this many seconds, all writes that fail because of the same server trouble share one line in the log.
 GATHER_SECONDS = 1.0
 WRITE_FAILED = "%s: the write failed, deciding again in %g s: %s"
 
-# The delay before a workload that another client changed is read, by the conflicts in a row: until that change is
-# stored, which takes long on a busy disk, a read does not show it.
+# The delay before reading a workload that another client changed, by the number of conflicts in a row. A read does not
+# show that change until it is stored, which takes long on a busy disk.
 CHANGED = Backoff(first=0.01, limit=1.0)
 
 # The delay before a failed read of a workload is repeated.
@@ -84,7 +85,7 @@ ASK_SECONDS = 1.0
 _CYCLE = "cycle"
 _SWEEP = "sweep"  # not the key of a workload, which contains a namespace
 
-# A callback with a workload that waits, and the reason and the message.
+# A callback with a waiting workload, the reason and the message.
 Waits = Callable[[Workload, str, str], None]
 
 # A callback with the outcome of a cycle and its duration in seconds.
@@ -94,7 +95,7 @@ log = logging.getLogger(__name__)
 
 
 def watch_none(_: Workload) -> bool:
-    """Return False: no readiness is watched."""
+    """Return False: the readiness timeout applies to no workload."""
     return False
 
 
@@ -119,7 +120,7 @@ class AdmissionController(Reconciler):
         on_cycle: functions to call after each cycle.
         on_wait: function to call when the reason of a waiting workload is written.
         spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
-        watched: returns whether the readiness of an admitted workload's pods is watched.
+        watched: returns whether the readiness timeout applies to an admitted workload's pods.
         """
         super().__init__(manager)
         self._cache = cache
@@ -129,10 +130,10 @@ class AdmissionController(Reconciler):
         self._on_wait = on_wait
         self._watched = watched
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
-        self._waiting: dict[str, float] = {}  # when to write why each workload waits
-        self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
+        self._waiting: dict[str, float] = {}  # by workload: when to write why it waits
+        self._writes: dict[str, asyncio.Task[None]] = {}  # by workload: its last write
         self._conflicts: dict[str, tuple[str, int]] = {}  # by workload: its UID, and the conflicts in a row
-        # The workloads that the next line about a server in trouble counts, by what is the matter.
+        # By kind of server trouble, the workloads that the next line of the log counts.
         self._unstored: dict[tuple[type[Exception], int], list[str]] = {}
         self._random = manager.random
         self._limit = asyncio.Semaphore(AT_ONCE)
@@ -156,7 +157,8 @@ class AdmissionController(Reconciler):
             await asyncio.wait(self._writes.values())
 
     async def _reconcile(self, key: str) -> Result:  # noqa: ARG002  (there is one)
-        # No cycle runs while decisions wait to be written, because workloads that arrive meanwhile may come first.
+        # No cycle runs while decisions wait to be written, because workloads that arrive in the meantime may come
+        # first.
         async with self._limit:
             cache, now = self._cache, self._clock.now()
         started = self._clock.monotonic()
@@ -181,7 +183,7 @@ class AdmissionController(Reconciler):
     # Writing.
 
     def _write(self, workload: model.WorkloadInfo, work: Callable[[], Awaitable[Workload]]) -> None:
-        """Start a write for a workload, after its running writes."""
+        """Start a write for a workload, after the running writes for that workload."""
         key = workload.whole
         self._cache.assume(key)
         before = self._writes.get(key)
@@ -231,9 +233,9 @@ class AdmissionController(Reconciler):
         return None
 
     async def _pause_after_outage(self, key: str, error: Exception) -> None:
-        """Wait until a workload that a server in trouble did not store is decided again.
+        """Wait before deciding again about a workload whose write failed because of server trouble.
 
-        Log one line for all workloads that meet the same trouble, because each pending write does.
+        Log one line for all workloads with the same trouble, because each pending write fails with it.
         """
         trouble = type(error), error.code if isinstance(error, ApiError) else 0
         unstored = self._unstored.setdefault(trouble, [])
@@ -253,16 +255,16 @@ class AdmissionController(Reconciler):
         return count
 
     def _forget_conflicts(self, old: Workload | None, new: Workload | None) -> None:
-        """Forget the conflicts of a workload that is gone."""
+        """Forget the conflicts of a deleted workload."""
         if new is None and old is not None:
             self._conflicts.pop(key_of(old), None)
 
     async def _admit(self, admission: cycle.CycleAdmission) -> Workload:
-        """Write an admission to the Workload unless the decision is no longer valid; return the Workload as it then is.
+        """Write an admission to the Workload unless the decision is no longer valid; return the Workload as it is then.
 
-        A growth, which stands for further pods of a running elastic workload, is added to the admission that the
-        workload has. Any other workload gets QuotaReserved, and Admitted too if all its admission checks are ready.
-        Raises `ApiError`, `TransportError`.
+        A growth, which stands for further pods of a running elastic workload, is added to the workload's existing
+        admission. Any other workload gets QuotaReserved, and Admitted too if all its admission checks are ready. Raises
+        `ApiError`, `TransportError`.
         """
         workload, assignment = admission.workload, admission.assignment
         obj = await self._read_latest(workload)
@@ -289,7 +291,7 @@ class AdmissionController(Reconciler):
         return result
 
     def _preempt(self, decision: cycle.CyclePreemption) -> None:
-        """Start to evict the victims that are not evicted yet. The quota tree counts them as evicted at once."""
+        """Start the eviction of the victims that are not evicted yet. The quota tree counts them as evicted at once."""
         incoming = self._cache.workloads.get(decision.workload.whole)
         job_uid = incoming.metadata.labels.get(JOB_UID_LABEL, "") if incoming is not None else ""
         for victim in decision.victims:
@@ -301,9 +303,10 @@ class AdmissionController(Reconciler):
             self._write(current, partial(self._evict, victim, message, incoming))
 
     async def _evict(self, victim: classical.Victim, message: str, incoming: Workload | None) -> Workload:
-        """Evict a victim, unless its Workload has no quota, is evicted or has ended; return the Workload as it then is.
+        """Evict a victim, unless its Workload has no quota, is evicted or has ended; return the Workload as it is then.
 
-        message: why the victim is evicted. incoming: the workload that preempts it; None if that one is gone.
+        message: why the victim is evicted.
+        incoming: the workload that preempts it; None if that workload is gone.
         Raises `ApiError`, `TransportError`.
         """
         obj = await self._read_latest(victim.workload)
@@ -342,7 +345,7 @@ class AdmissionController(Reconciler):
     # Reasons for waiting.
 
     def _schedule_explanation(self, key: str) -> None:
-        """Check after a delay whether the workload still waits. Most do not, so there is one timer for all."""
+        """Check after a delay whether the workload still waits. Most do not, so one timer serves all workloads."""
         if not self._waiting:
             self._pending.queue.add_after(_SWEEP, PENDING_SECONDS)
         self._waiting.setdefault(key, self._clock.monotonic() + PENDING_SECONDS)
@@ -369,7 +372,7 @@ class AdmissionController(Reconciler):
         if note is None or (
             note == HELD_BACK and (reserved is None or reserved.reason not in (SUSPENDED, MISCONFIGURED))
         ):
-            return None  # an outdated reason is replaced, however
+            return None  # but an outdated reason is replaced
         reason, message = note
         status = release(obj.status, message, self._clock.now(), reason)
         if note == GATED:

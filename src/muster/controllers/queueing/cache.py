@@ -1,8 +1,8 @@
 """Cache the state of level 1: the quota tree with admitted workloads, and the queues with waiting workloads.
 
 Only this module changes both, and both are a function of the observed objects: every workload is placed by its own
-state, whatever came before. Between a decision and the time at which its write is observed, the decision counts: such a
-workload is `assumed`, and events about it are older than the decision.
+state, whatever its state was before. Between a decision and the time at which its write is observed, the decision
+counts. Such a workload is `assumed`, and events about it are older than the decision.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ from muster.runtime.objects import key_of
 # The settings of fair sharing if the first weight enables it.
 ON_DEMAND: Final = FairSharingSettings(preemption_strategies=PREEMPTION_STRATEGIES)
 
-# The message for a variant whose parent requests the same pods.
+# The message for a variant whose parent already requests the same pods.
 _VARIANTS_OFF = "a variant of another Workload gets no quota while the feature gate ConcurrentAdmission is off"
 
 
@@ -68,7 +68,7 @@ class QueueingCache:
     def __init__(self, manager: Manager, configuration: Configuration, matches: Matcher | None = None) -> None:
         """Create the cache.
 
-        matches: whether a device matches an expression; None: devices are ignored.
+        matches: returns whether a device matches an expression; None to ignore devices.
         """
         self.tree = Tree()
         self.queues = Queues()
@@ -107,12 +107,12 @@ class QueueingCache:
     # Queries.
 
     def activity(self, cluster_queue: str) -> Activity | None:
-        """Return whether a ClusterQueue admits; None if there is no such queue."""
+        """Return whether a ClusterQueue admits, and why not; None if there is no such queue."""
         return self._definitions.activity(cluster_queue)
 
     @property
     def settings(self) -> AdmissionSettings:
-        """The present settings of admission."""
+        """The current settings of admission."""
         blocking = self._definitions.find_blocking(by_workload=self._by_workload)
         fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(
@@ -125,7 +125,10 @@ class QueueingCache:
         return self._fair is not None or self._fair_by_weight is not None
 
     def settle_quotas(self) -> None:
-        """Compute the quotas that depend on nodes, if they are stale. Call it before a decision that reads the tree."""
+        """Compute the quotas that depend on nodes, if they are stale.
+
+        Call this before a decision that reads the tree.
+        """
         self._definitions.divisions.settle()
 
     # Reports of admission.
@@ -135,7 +138,7 @@ class QueueingCache:
         return self._latest.get(key)
 
     def is_still_valid(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
-        """Return whether a decision about the workload is still valid for the workload's present state."""
+        """Return whether a decision about the workload is still valid for the workload's current state."""
         if workload.growth_of:
             current = self._find_growth(obj, workload.queue)
             return current is not None and current.podsets == workload.podsets
@@ -152,7 +155,7 @@ class QueueingCache:
     def assume(self, key: str) -> None:
         """Record that a write for the workload is running.
 
-        Until the write ends, the tree and the queues have the workload's future state.
+        Until the write ends, the tree and the queues have the state that the workload will have after it.
         """
         self._assumed[key] = self._assumed.get(key, 0) + 1
 
@@ -206,7 +209,7 @@ class QueueingCache:
             self._notify_of(old)
 
     def _place_latest(self, key: str) -> None:
-        """Put a workload where its latest state says, unless a write for it is running."""
+        """Place a workload by its latest state, unless a write for it is running."""
         if key in self._assumed:
             return
         workload = self.latest(key)
@@ -216,7 +219,7 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Put the workload where its state says: into the quota tree, into a queue, or nowhere."""
+        """Place the workload by its state: in the quota tree, in a queue, or in neither."""
         key = key_of(obj)
         try:
             self._place_by_state(key, obj)
@@ -280,7 +283,7 @@ class QueueingCache:
         if before.blocks != workload.blocks:
             self.notifier.unblock()
         if (before.evicted and not workload.evicted) or before.priority > workload.priority:
-            self.notifier.flush(self.tree.queues[workload.queue])  # other workloads may preempt it
+            self.notifier.flush(self.tree.queues[workload.queue])  # other workloads may preempt it now
         elif before.ready != workload.ready or before.evicted != workload.evicted:
             self.notifier.wake()
 
@@ -300,7 +303,10 @@ class QueueingCache:
         return find_growth(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
 
     def _can_grow(self, check: str) -> bool:
-        """Return whether the check supports growth, as only MultiKueue's does: it requests the worker's quota."""
+        """Return whether the admission check supports growth.
+
+        Only MultiKueue's does, by requesting the worker cluster's quota.
+        """
         admission_check = self.checks.get(check)
         return admission_check is not None and admission_check.spec.controller_name == MULTI_KUEUE_CONTROLLER
 
@@ -374,19 +380,19 @@ class QueueingCache:
             if old is None or new is None:
                 self._place_latest(key_of(workload))
             else:
-                self.notifier.explain(key_of(workload))  # a stopped queue starts or ceases to be the reason
+                self.notifier.explain(key_of(workload))  # a stopped queue becomes, or no longer is, the reason
         self.notifier.wake()
         self.notifier.notify_change(queue.spec.cluster_queue, key)
 
     def _place_waiting(self, name: str) -> None:
-        """Put all workloads that wait in the LocalQueues of a ClusterQueue into their places again."""
+        """Place all workloads that wait in the LocalQueues of a ClusterQueue again, by their state."""
         for local in self.local_queues.all():
             if local.spec.cluster_queue == name:
                 for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
                     self._place_latest(key_of(workload))
 
     def _place_holders(self, name: str) -> None:
-        """Put all workloads that hold quota of a ClusterQueue into their places again."""
+        """Place all workloads that hold quota of a ClusterQueue again, by their state."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
@@ -398,7 +404,10 @@ class QueueingCache:
         self.notifier.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
-        """Put the workloads into their places again whose pods now get other defaults."""
+        """Place the workloads again whose pods now get other defaults.
+
+        concerned: returns whether a workload is one of them.
+        """
         for workload in self.workloads.all():
             if concerned(workload):
                 self._place_latest(key_of(workload))

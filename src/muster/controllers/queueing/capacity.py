@@ -1,4 +1,4 @@
-"""Set the quota of annotated ClusterQueues to the capacity of the nodes, less the quota of their parts."""
+"""Set the quota of annotated ClusterQueues to the capacity of the nodes, minus the quota of their parts."""
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
@@ -10,7 +10,7 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
 from muster.runtime.refusals import ignoring
 
-# Nodes are added and deleted in bursts; all changes in this time become one write.
+# Nodes are added and deleted in bursts. All changes in this time cause one write.
 GATHER_SECONDS = 0.05
 
 
@@ -34,7 +34,7 @@ class NodeQuotaController(Reconciler):
             self._queue_all()
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        """Queue the whole of a changed ClusterQueue, and its parts."""
+        """Queue a changed ClusterQueue's whole (the ClusterQueue that it is a part of), and its parts."""
         if not _needs_update(old, new):
             return
         for queue in filter(None, (old, new)):
@@ -73,12 +73,12 @@ class NodeQuotaController(Reconciler):
 
 
 def _whole_of(queue: ClusterQueue) -> str:
-    """Return the ClusterQueue that another one is a part of, or ""."""
+    """Return the name of the ClusterQueue that another one is a part of; "" if it is no part."""
     return queue.metadata.annotations.get(QUOTA_OF, "")
 
 
 def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    """Return whether more than the status changed."""
+    """Return whether anything other than the status changed."""
     if old is None or new is None:
         return True
     return (old.spec, is_following_nodes(old), _whole_of(old)) != (new.spec, is_following_nodes(new), _whole_of(new))

@@ -11,7 +11,7 @@ from muster.queueing.model import WorkloadInfo
 from muster.queueing.scheduling.cycle import CycleOutcome
 from muster.runtime.clock import Clock
 
-# The number of workloads whose jobs are remembered.
+# The number of workloads whose jobs are kept in memory.
 _MOST_SUBJECTS = 50_000
 
 
@@ -22,7 +22,7 @@ class CycleRecorder:
         self._cache = cache
         self._decisions = decisions
         self._clock = clock
-        self._subjects: dict[str, Subject] = {}  # by the UID of the workload
+        self._subjects: dict[str, Subject] = {}  # the job, by the UID of its workload
 
     def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Record the outcome of a cycle."""
@@ -32,14 +32,14 @@ class CycleRecorder:
             decisions.add(decision)
 
     def record_wait(self, workload: Workload, reason: str, message: str) -> None:
-        """Record why a workload waits; the reason may be one that no cycle considers, such as a stopped queue."""
+        """Record why a workload waits. The reason may be one that no cycle considers, such as a stopped queue."""
         local = self._cache.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
         queue = local.spec.cluster_queue if local is not None else ""
         subject = self._find_job(workload)
         self._decisions.add(Decision(self._clock.now(), "Waiting", subject.job, subject.uid, queue, reason, message))
 
     def _find_subject(self, info: WorkloadInfo) -> Subject:
-        """Return the job of a workload of a cycle, or the workload itself if its object is gone."""
+        """Return the job of a workload in a cycle, or the workload itself if its object is gone."""
         cached = self._subjects.get(info.uid)  # a busy queue tries the same workloads in each cycle
         if cached is not None:
             return cached

@@ -1,4 +1,4 @@
-"""Keep what administrators define for level 1: ClusterQueues, Cohorts, flavors, topologies and admission checks.
+"""Keep the definitions of level 1: ClusterQueues, Cohorts, flavors, topologies and admission checks.
 
 The definitions become the quota tree, the specifications that decisions read, and the activity of each ClusterQueue.
 The cache keeps the workloads themselves, and places some of them again when a definition changes.
@@ -57,8 +57,8 @@ class Definitions:
     ) -> None:
         """Watch the objects.
 
-        place_holders: puts the workloads that hold quota of a ClusterQueue into their places again.
-        place_waiting: does so for the workloads that wait in a ClusterQueue.
+        place_holders: places the workloads that hold quota of a ClusterQueue again.
+        place_waiting: places the workloads that wait in a ClusterQueue again.
         """
         self.flavors: dict[str, model.FlavorSpec] = {}
         self.checks: dict[str, AdmissionCheck] = {}
@@ -88,13 +88,13 @@ class Definitions:
         manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
 
     def activity(self, cluster_queue: str) -> Activity | None:
-        """Return whether a ClusterQueue admits; None if there is no such queue."""
+        """Return whether a ClusterQueue admits, and why not; None if there is no such queue."""
         return self._active.get(cluster_queue)
 
     def find_blocking(self, *, by_workload: bool) -> Blocking | None:
-        """Return the settings for blocking; None if nothing blocks.
+        """Return the settings for blocking; None if no object blocks.
 
-        by_workload: whether any workload has a setting of its own.
+        by_workload: whether any workload has a blocking setting of its own.
         """
         everything = self._base is not None and self._base.block_admission
         if everything or self._by_queue or self._by_flavor or by_workload:
@@ -110,7 +110,7 @@ class Definitions:
         (self._weighted.add if weighted else self._weighted.discard)((kind, name))
 
     def parse_blocking(self, text: str) -> bool | None:
-        """Return the setting for blocking of an annotation; None if it is malformed."""
+        """Return the blocking setting in the text of an annotation; None if the text is malformed."""
         return read_blocking(text, self._base)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
@@ -144,7 +144,7 @@ class Definitions:
             if old is None or checked:
                 self._place_holders(name)
             if old is None and self._has_variants and spec.migration is not None:
-                self._place_waiting(name)  # for jobs with variants, only the variants wait from now on
+                self._place_waiting(name)  # if jobs have variants, only the variants wait from now on
             self._review(name)
         for root in roots:
             self._notifier.flush(root)
@@ -152,14 +152,14 @@ class Definitions:
             self._notifier.unblock()
 
     def _put(self, spec: model.QueueSpec) -> None:
-        """Replace the quota of a ClusterQueue in the tree, and nothing else."""
+        """Replace only the quota of a ClusterQueue in the tree."""
         roots = redefine_queue(self._tree, spec)
         self._review(spec.name)
         for root in roots:
             self._notifier.flush(root)
 
     def _review(self, name: str) -> None:
-        """Decide again whether the ClusterQueue is active; pass that on to the queues, and notify the listeners."""
+        """Decide again whether the ClusterQueue is active; pass the result to the queues, and notify the listeners."""
         node, queue = self._tree.queues.get(name), self.cluster_queues.get(name)
         if node is None:
             return
@@ -250,7 +250,7 @@ class Definitions:
 def is_only_status(
     old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
 ) -> bool:
-    """Return whether only the status changed, which happens all the time and does not matter here."""
+    """Return whether only the status changed. That happens often, and does not matter here."""
     if old is None or new is None or old.spec != new.spec:
         return False
     before, after = old.metadata, new.metadata

@@ -1,7 +1,7 @@
-"""Watch the ResourceClaimTemplates, DeviceClasses and devices that decide how many devices workloads count.
+"""Watch the ResourceClaimTemplates, DeviceClasses and devices that determine how many devices workloads count.
 
-`queueing.devices` counts. A workload whose template, class or devices are missing waits, and is placed again when they
-appear.
+`queueing.devices` counts them. A workload whose template, class or devices are missing waits, and is placed again when
+they appear.
 """
 
 from collections.abc import Callable, Collection
@@ -37,7 +37,7 @@ Changed: TypeAlias = Callable[[Callable[[Workload], bool]], None]
 
 _BY_TEMPLATE: Final = "resourceclaimtemplate"
 
-# Drivers publish a slice for each node; all slices within this time cause one review.
+# Drivers publish a slice for each node. All slices within this time cause one review.
 REVIEW_SECONDS: Final = 1.0
 _ALL: Final = "devices"
 
@@ -47,7 +47,7 @@ class ClaimedDevices:
 
     changed: called when the count of some workloads may have changed.
     read_again: called with the key of each workload whose count may have changed.
-    matches: whether a device matches an expression; None: devices are ignored.
+    matches: returns whether a device matches an expression; None to ignore devices.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ClaimedDevices:
         if not self._rules.counts:
             return
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_TEMPLATE: _templates_of})
-        # A server without the API group has no claims that could count.
+        # A server without the API group has no resource claims to count.
         self._templates = manager.informer(RESOURCE_CLAIM_TEMPLATE, optional=True)
         self._templates.on_change(self._template_changed)
         self._classes = manager.informer(DEVICE_CLASS, optional=True)
@@ -78,11 +78,11 @@ class ClaimedDevices:
             self._slices.on_change(lambda *_: self._forget_fleet())
 
     def count(self, workload: Workload) -> DeviceCount:
-        """Return the quota that the devices of a workload take. Raises `QuantityError`."""
+        """Return the quota that the devices of a workload use. Raises `QuantityError`."""
         podsets = workload.spec.pod_sets
         claiming = claims_devices(podsets)
         if not claiming and not self._extended:
-            return NO_DEVICES  # like most workloads
+            return NO_DEVICES  # most workloads have no claims
         templates = {}
         if claiming and self._rules.counts:
             named_templates = map(self._templates.get, _templates_of(workload))
@@ -112,7 +112,7 @@ class ClaimedDevices:
         self._fleet = None
 
     def review(self) -> None:
-        """Place the workloads that lack devices again, and no others, as Kueue does, because the devices changed."""
+        """Place the workloads that lack devices again, because the devices changed. Kueue places no others, either."""
         if self._lacking:
             lacking = frozenset(self._lacking)
             self._changed(lambda workload: key_of(workload) in lacking)
@@ -155,7 +155,7 @@ class DeviceReview(Reconciler):
 
 
 def _templates_of(workload: Workload) -> Collection[str]:
-    """Return the templates that the pods of a workload name, as `namespace/name`."""
+    """Return the claim templates that the pods of a workload name, as `namespace/name`."""
     claims = (claim for podset in workload.spec.pod_sets for claim in podset.template.spec.resource_claims)
     names = (claim.resource_claim_template_name for claim in claims)
     return {f"{workload.metadata.namespace}/{name}" for name in names if name is not None}

@@ -1,7 +1,8 @@
-"""Keep the quotas that the nodes give to the ClusterQueue that follows them and to its parts.
+"""Keep the quotas that follow from the nodes' capacity, of the ClusterQueue that follows it and of its parts.
 
-The tree has them as decided here (`quota.division`), the moment a node, a part or the whole changed; the written quota
-of the whole follows later (`capacity`). So no order of writes, and no crash between two, promises anything twice.
+The tree gets the quotas as decided here (`quota.division`) as soon as a node, a part or the whole changes. The written
+quota of the whole follows later (`capacity`). So no order of writes, and no crash between two writes, assigns any
+capacity twice.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from muster.runtime.control.manager import Manager
 class Divisions:
     """The quotas of ClusterQueues that share the capacity of the nodes, updated by the informers of a manager.
 
-    A change only marks them as stale: `settle` decides once for a burst of changes, and before each use of the tree.
+    A change only marks them as stale. `settle` decides once for a burst of changes, and before each use of the tree.
     """
 
     def __init__(
@@ -27,7 +28,8 @@ class Divisions:
     ) -> None:
         """Watch the nodes, the flavors and the ClusterQueues.
 
-        put: changes a ClusterQueue in the tree. wake: asks for a cycle of admission.
+        put: changes a ClusterQueue in the tree.
+        wake: requests an admission cycle.
         """
         self._tree = tree
         self._put = put
@@ -41,27 +43,30 @@ class Divisions:
         self._flavors.on_change(lambda _old, _new: self.mark_stale())
 
     def limit(self, queue: ClusterQueue) -> QueueSpec:
-        """Return the specification of a ClusterQueue with the quota that was decided for it last."""
+        """Return the specification of a ClusterQueue with the quota that was last decided for it."""
         return limit_quotas(queue_spec(queue), self._decided)
 
     def note_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        """Mark the quotas as stale, if the change of a ClusterQueue matters to them."""
+        """Mark the quotas as stale if they depend on what changed in a ClusterQueue."""
         if any(queue is not None and is_member(queue) for queue in (old, new)):
             self.mark_stale()
 
     def mark_stale(self) -> None:
-        """Make the next use of the tree decide the quotas again, because something changed that they depend on."""
+        """Mark the quotas as stale, because they depend on something that changed.
+
+        The next use of the tree decides them again.
+        """
         if not self._is_stale:
             self._is_stale = True
             self._wake()
 
     @property
     def depends_on_use(self) -> bool:
-        """Whether members of different trees use quota, so that freed quota of one may be given to another."""
+        """Whether members of different trees use quota, so that quota freed in one may be assigned in another."""
         return len({node.root for name in self._decided if (node := self._tree.queues.get(name)) is not None}) > 1
 
     def settle(self) -> None:
-        """Decide the quotas and put them into the tree, if something changed."""
+        """Decide the quotas and write them into the tree, if they are stale."""
         if not self._is_stale:
             return
         self._is_stale = False

@@ -1,7 +1,8 @@
 """Account for the past usage of LocalQueues, which orders them under admission fair sharing (Kueue KEP-4136).
 
-All LocalQueues have an account, as upstream; the order depends on it only if the ClusterQueue says so. With Muster's
-fairSharingOnDemand alone, only the LocalQueues of such ClusterQueues have accounts, so an idle system writes nothing.
+As in upstream, all LocalQueues have an account; the order depends on it only if the ClusterQueue requests that. With
+Muster's fairSharingOnDemand alone, only the LocalQueues of such ClusterQueues have accounts, so an idle system writes
+nothing.
 
 The accounts are in memory. LocalQueueController writes them to the status, from which a restart restores them. A
 LocalQueue whose past usage has decayed completely has no account, no timer, and no writes.
@@ -44,7 +45,7 @@ def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configurat
 
 
 def find_sharing(configuration: Configuration) -> AdmissionFairSharing | None:
-    """Return the settings of admission fair sharing; None if past usage orders nothing."""
+    """Return the settings of admission fair sharing; None if past usage orders no LocalQueues."""
     if not configuration.features.is_enabled("AdmissionFairSharing"):
         return None
     on_demand = ON_DEMAND if configuration.muster.fair_sharing_on_demand else None
@@ -63,7 +64,10 @@ class FairUsageController(Reconciler):
     def __init__(
         self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing, *, everywhere: bool = True
     ) -> None:
-        """Create the controller. everywhere: whether LocalQueues have accounts even if no order depends on them."""
+        """Create the controller.
+
+        everywhere: whether LocalQueues have accounts even if no order depends on them.
+        """
         super().__init__(manager)
         self._everywhere = everywhere
         self._cache = cache
@@ -79,11 +83,11 @@ class FairUsageController(Reconciler):
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
-        """Register a listener that is called with each LocalQueue whose status must show another past usage."""
+        """Register a listener that gets the key of each LocalQueue whose status must show another past usage."""
         self._listeners.append(listener)
 
     def make_status(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
-        """Return the past usage to write to the LocalQueue's status: before the first sample, what it shows already."""
+        """Return the past usage to write to the LocalQueue's status; before the first sample, the stored one."""
         old, sharing_status = local.status.fair_sharing, self._shown.get(key_of(local))
         if sharing_status is None:
             return old
@@ -115,7 +119,7 @@ class FairUsageController(Reconciler):
                 self._controller.queue.add(key_of(local))
 
     def _charge(self, workload: WorkloadInfo, usage: Usage) -> None:
-        """Charge a workload that admission gave quota to its LocalQueue, before the next decision of the cycle."""
+        """Charge a newly admitted workload to its LocalQueue's account, before the next decision of the cycle."""
         key, now = workload.local_queue, self._clock.now()
         local = self._queues.get(key)
         self._open_account(key, local, now)
@@ -128,7 +132,7 @@ class FairUsageController(Reconciler):
         return self._update(key)
 
     def _update(self, key: str) -> Result:
-        """Update the account of a LocalQueue; return when to do so again."""
+        """Update the account of a LocalQueue; return the seconds until the next update, or None."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
         if local is None or node is None or not self._has_accounts(node):
@@ -157,7 +161,7 @@ class FairUsageController(Reconciler):
         return min(sampling, sampling - (now - account.updated)).total_seconds()
 
     def _open_account(self, key: str, local: LocalQueue | None, now: datetime) -> RecentUsage:
-        """Return the account of a LocalQueue; a new account starts from the status."""
+        """Return the account of a LocalQueue. A new account starts from the status."""
         account = self._accounts.get(key)
         if account is not None:
             return account
@@ -168,7 +172,7 @@ class FairUsageController(Reconciler):
     def _settle(self, key: str, account: RecentUsage, current: dict[str, float], now: datetime) -> bool:
         """Move the penalties of written reservations into the consumed usage; return whether there were any.
 
-        Penalties of workloads that got no quota after all are refunded.
+        Penalties of workloads that finally got no quota are refunded.
         """
         settled = False
         for workload in account.penalties:

@@ -1,7 +1,7 @@
 """Report the state of queues under Kueue's metric names, read from the tree and the queues at each scrape.
 
 Resources of queues and Cohorts are reported only if `metrics.enableClusterQueueResources` is set, and LocalQueues only
-if `metrics.localQueueMetrics` selects them. CPUs are reported as whole ones, as everywhere in Prometheus.
+if `metrics.localQueueMetrics` selects them. CPUs are reported in whole units, as usual in Prometheus.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ class QueueGauges:
         settings, features = configuration.metrics, configuration.features
         self._cache = cache
         self._custom = custom
-        self.deleted: set[str] = set()  # deleted Cohorts that queues still name
+        self.deleted: set[str] = set()  # the names of deleted Cohorts that queues still name
         self._of_workloads = custom.names("Workload")
         self._by_usage = by_usage
         self._everywhere = configuration.admission_fair_sharing is not None
@@ -241,7 +241,7 @@ class QueueGauges:
         )
 
     def _count_waiting(self, queue: str, counts: tuple[int, int]) -> _Values:
-        """Return how many workloads wait, by the labels of workloads. If there are such labels, visit each workload."""
+        """Return the metric rows that count waiting workloads. If workloads have custom labels, visit each workload."""
         if not self._of_workloads:
             return _pending_rows((queue,), counts)
         numbers = Counter(
@@ -251,11 +251,9 @@ class QueueGauges:
         return [((queue, *more), number) for more, number in numbers.items()]
 
     def _count_admitted(self, labels: tuple[str, ...], node: Node, number: int, local_queue: str = "") -> _Values:
-        """Return how many workloads are admitted, by the labels of workloads.
+        """Return the metric rows that count admitted workloads. If workloads have custom labels, visit each workload.
 
-        Such labels make this visit each workload.
-
-        local_queue: count only the workloads of this LocalQueue (`namespace/name`).
+        local_queue: the LocalQueue (`namespace/name`) whose workloads to count; "" for all.
         """
         if not self._of_workloads:
             return [(labels, number)]
@@ -310,7 +308,7 @@ class QueueGauges:
 
 
 def gauges_of(name: str, text: str, values: _Values, *, labels: tuple[str, ...], more: tuple[str, ...] = ()) -> Gauges:
-    """Return a gauge with these labels, and the label of the reporting replica's role."""
+    """Return a gauge with these labels, and with the label for the replica's role."""
     rows = (((*row, *ROLE), value) for row, value in values)
     return Gauges(name_metric(name), text, (*labels, *more, *ROLE_LABEL), rows)
 
@@ -354,7 +352,7 @@ def _lineage_of(node: Node) -> tuple[str, str]:
 
 
 def _cover_quotas(node: Node, usage: Usage) -> Usage:
-    """Return the usage of all resources that the ClusterQueue has quota for."""
+    """Return the usage of all resources for which the ClusterQueue has quota, including unused ones."""
     return {fr: usage.get(fr, 0) for fr in node.quotas}
 
 

@@ -1,4 +1,4 @@
-"""Index functions with which the queueing controllers look objects up."""
+"""Index functions with which the queueing controllers look up objects."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -19,7 +19,7 @@ def by_local_queue(workload: Workload) -> Iterable[str]:
 
 
 def by_holding(workload: Workload) -> Iterable[str]:
-    """Return the name of the ClusterQueue whose quota the workload holds; nothing if it holds none."""
+    """Return the name of the ClusterQueue whose quota the workload holds; empty if it holds none."""
     return [workload.status.admission.cluster_queue] if workload.status.admission is not None else []
 
 

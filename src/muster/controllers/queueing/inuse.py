@@ -26,14 +26,14 @@ U = TypeVar("U")
 
 
 class InUseController(Reconciler, Generic[T, U]):
-    """The reconciler that keeps objects of a kind from deletion while objects of another kind name them."""
+    """The reconciler that protects objects of one kind from deletion while objects of another kind name them."""
 
     def __init__(
         self, manager: Manager, kind: Kind[T], by: Kind[U], names: Callable[[U], Iterable[str]], name: str
     ) -> None:
         """Create the controller.
 
-        names: returns the objects that a user of them names.
+        names: returns the names of the protected objects that an object of kind `by` names.
         name: the name of the controller.
         """
         self.name = name
@@ -57,17 +57,17 @@ class InUseController(Reconciler, Generic[T, U]):
 
 
 def flavors_in_use(manager: Manager) -> InUseController[ResourceFlavor, ClusterQueue]:
-    """Return the controller that keeps ResourceFlavors."""
+    """Return the controller that protects ResourceFlavors."""
     return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors_of, "resourceflavor")
 
 
 def checks_in_use(manager: Manager) -> InUseController[AdmissionCheck, ClusterQueue]:
-    """Return the controller that keeps AdmissionChecks."""
+    """Return the controller that protects AdmissionChecks."""
     return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _checks_of, "admissioncheck")
 
 
 def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFlavor]:
-    """Return the controller that keeps Topologies."""
+    """Return the controller that protects Topologies."""
     return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology_of, "topology")
 
 

@@ -1,8 +1,8 @@
 """Count the events in queues under Kueue's metric names.
 
-All numbers about a Workload come from its observed changes, whoever made them. Each change is one step in the life of
-one workload, so counting it costs a few additions. Only data that no object contains are reported by a call:
-`on_cycle`. The present state is not counted but read at each scrape (`gauges`).
+All numbers about a Workload come from its observed changes, whichever client made them. Each change is one step in the
+life of one workload, so counting it costs a few additions. Only data that no object contains are reported by a call:
+`on_cycle`. The current state is not counted but read at each scrape (`gauges`).
 """
 
 import platform
@@ -42,13 +42,13 @@ from muster.runtime.tallies import Series, Spread, Tally
 
 S = TypeVar("S")
 
-# Upstream's buckets: 1 s, then 2.5 s doubled up to some three hours.
+# Upstream's buckets: 1 s, then 2.5 s, doubled up to about three hours.
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
 
 # The default buckets of prometheus_client, from 5 ms to 10 s.
 _CYCLE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
-# Upstream's labels, which dashboards know. Values that are not recorded are "unknown".
+# Upstream's labels, on which dashboards rely. Values that are not recorded are "unknown".
 _BUILD = {
     "git_version": f"v{VERSION}",
     "git_commit": "unknown",
@@ -60,14 +60,14 @@ _BUILD = {
 
 _EVICTION = ("reason", "underlying_cause")
 _PRIORITY = "priority_class"
-# The metrics of LocalQueues that have labels from workloads, as upstream.
+# The metrics of LocalQueues that have labels from workloads, as in upstream.
 _BY_WORKLOAD = ("admitted_workloads_total", "admission_wait_time_seconds")
 
 
 class _SeriesKey(NamedTuple):
-    """The series that counts a change.
+    """The label values that select the series of a change.
 
-    local: name and namespace of the LocalQueue, if it has metrics of its own.
+    local: name and namespace of the LocalQueue; None if it has no metrics of its own.
     priority_class: the priority class of the workload; "" if it has none.
     workload: further labels of the workload in some metrics.
     """
@@ -134,7 +134,7 @@ _Times = _MirroredMetric[Spread]
 
 
 class QueueingMetrics:
-    """The counters of queueing since their creation; the previous leader counted earlier events.
+    """The counters of queueing since this process became leader; the previous leader counted earlier events.
 
     by_usage: whether admission fair sharing is on.
     """
@@ -248,7 +248,7 @@ class QueueingMetrics:
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         latest = new if new is not None else old
         if latest is not None and is_variant(latest):
-            return  # the parent is counted
+            return  # only the variant's parent is counted
         self._count(old, -1)
         self._count(new, 1)
         if old is None or new is None:
@@ -269,9 +269,9 @@ class QueueingMetrics:
         self._count_losses(old, new, key)
 
     def _count(self, workload: Workload | None, sign: int) -> None:
-        """Add a workload to the numbers of finished or unadmitted ones; with sign -1, remove it.
+        """Add a workload to the numbers of finished or unadmitted workloads; with sign -1, subtract it.
 
-        There may be too many to count at each scrape.
+        There may be too many workloads to count them at each scrape.
         """
         if workload is None:
             return
@@ -282,7 +282,7 @@ class QueueingMetrics:
             _add(self._unadmitted, (local, *why), sign)
 
     def _count_gains(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count the reservation and the admission that an update brought, and how long the workload waited for them."""
+        """Count a reservation and an admission that an update contains, and how long the workload waited for each."""
         if (reserved := _find_turned(old, new, QUOTA_RESERVED)) is not None:
             _inc(self._reserved, key)
             _observe(self._reservation_wait, key, _find_queued(new), reserved)
@@ -297,7 +297,7 @@ class QueueingMetrics:
                 self._below.labels(above.name, key.priority_class, *ROLE, *custom).inc()
 
     def _count_run(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count the readiness of pods and the end of a job that an update brought, and how long each took."""
+        """Count the readiness of pods and the end of a job that an update contains, and how long each took."""
         ready = _find_turned(old, new, PODS_READY)
         if ready is not None and ready.reason != RECOVERED:
             _observe(self._ready_wait, key, _find_queued(new), ready)
@@ -307,7 +307,7 @@ class QueueingMetrics:
             _observe(self._execution, key, _find_start(new, ADMITTED), finished)
 
     def _count_losses(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
-        """Count the evictions that an update brought, and how long the workload took to release its quota."""
+        """Count the evictions that an update contains, and how long the workload took to release its quota."""
         evicted = find_true(new.status.conditions, EVICTED)
         if evicted is None:
             return
@@ -326,7 +326,7 @@ class QueueingMetrics:
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
     def _find_meta(self, kind: Kind, name: str) -> ObjectMeta | None:
-        """Return the metadata of the object of this kind and name that metrics are about; None if it is deleted."""
+        """Return the metadata of an object by its kind and name; None if it is deleted."""
         if kind == "Workload":
             obj: ClusterQueue | LocalQueue | Cohort | Workload | None = self._cache.workloads.get(name)
         elif kind == "LocalQueue":
@@ -336,13 +336,13 @@ class QueueingMetrics:
         return obj.metadata if obj is not None else None
 
     def _is_relabelled(self, kind: Kind, old: ObjectMeta | None, new: ObjectMeta | None) -> bool:
-        """Return whether the metric labels of an object changed, so that its series start again, as upstream."""
+        """Return whether the metric labels of an object changed, so that its series start again, as in upstream."""
         return old is not None and self._custom.values_of(kind, old) != self._custom.values_of(kind, new)
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         """Remove the series of a deleted Cohort, even if queues still name it.
 
-        A new Cohort of its name starts again.
+        A new Cohort with the same name starts new series.
         """
         if new is not None:
             self._gauges.deleted.discard(new.metadata.name)
@@ -353,7 +353,7 @@ class QueueingMetrics:
         self._tree_changed(old, new)
 
     def _tree_changed(self, _old: object, _new: object) -> None:
-        """Remove the series of a Cohort that was only named by its members, once none names it."""
+        """Remove the series of a Cohort that existed only because members named it, after the last member is gone."""
         self._gauges.deleted &= self._cache.tree.cohorts.keys()
         for name in self._below_known - self._cache.tree.cohorts.keys():
             self._below_known.discard(name)
@@ -422,7 +422,7 @@ class QueueingMetrics:
                 yield key, queue
 
     def _sum_by_queue(self, counts: Iterable[tuple[tuple[str, ...], int]]) -> Iterable[tuple[tuple[str, ...], float]]:
-        """Sum up counts of LocalQueues by their ClusterQueues; LocalQueues without one do not count."""
+        """Sum up counts of LocalQueues by their ClusterQueues. LocalQueues without a ClusterQueue do not count."""
         total: Counter[tuple[str, ...]] = Counter()
         for (local, *more), number in counts:
             if (queue := self._cache.local_queues.get(local)) is not None:
@@ -436,25 +436,25 @@ def _inc(counts: _Counts, key: _SeriesKey, *more: str) -> None:
 
 
 def _observe(times: _Times, key: _SeriesKey, start: datetime | None, end: Condition, *more: str) -> None:
-    """Observe the time between two moments, if both are known."""
+    """Observe the time from `start` to the transition of `end`, if both are known."""
     if start is not None and end.last_transition_time is not None:
         for histogram in times.of(key, *more):
             histogram.observe(max(0.0, (end.last_transition_time - start).total_seconds()))
 
 
 def _find_turned(old: Workload, new: Workload, type: str) -> Condition | None:
-    """Return the condition if it became True; None if it did not."""
+    """Return the condition of this type if the update made it True; otherwise None."""
     return None if is_true(old.status.conditions, type) else find_true(new.status.conditions, type)
 
 
 def _find_start(workload: Workload, type: str) -> datetime | None:
-    """Return when the condition became True; None if it is not True."""
+    """Return when the condition of this type became True; None if it is not True."""
     condition = find_true(workload.status.conditions, type)
     return condition.last_transition_time if condition is not None else None
 
 
 def _find_queued(workload: Workload) -> datetime | None:
-    """Return when the workload was requeued, or else created."""
+    """Return when the workload was last requeued; if it never was, when it was created."""
     return _find_start(workload, REQUEUED) or workload.metadata.creation_timestamp
 
 
@@ -464,7 +464,10 @@ def _count_evictions(workload: Workload) -> dict[tuple[str, str], int]:
 
 
 def _explain_unadmitted(workload: Workload) -> tuple[str, str] | None:
-    """Return the reasons of Admitted and QuotaReserved ("" if it has quota); None if it is admitted."""
+    """Return the reasons of Admitted and QuotaReserved ("" if it has quota), or None.
+
+    The result is None if the workload is admitted or being deleted.
+    """
     conditions = workload.status.conditions
     if is_true(conditions, ADMITTED) or workload.metadata.deletion_timestamp is not None:
         return None

@@ -1,6 +1,7 @@
 """Wake waiting workloads, and notify the parts of level 1 of changes.
 
-The caches of workloads and of definitions call this; admission, the status writers and others listen.
+The caches of workloads and of definitions call this module; admission, the status writers and others register
+listeners.
 """
 
 from collections.abc import Callable
@@ -21,29 +22,29 @@ class Notifier:
         self._wait_listeners: list[Callable[[str], None]] = []
 
     def on_change(self, listener: Listener) -> None:
-        """Register `listener(cluster_queue, local_queue)` for changes of waiting or admitted workloads there."""
+        """Register `listener(cluster_queue, local_queue)` for changes of the queues' waiting or admitted workloads."""
         self._listeners.append(listener)
 
     def on_wake(self, listener: Callable[[], None]) -> None:
-        """Register `listener()` for when there may be something to decide."""
+        """Register a listener that is called when an admission cycle may have something to decide."""
         self._wake_listeners.append(listener)
 
     def on_wait(self, listener: Callable[[str], None]) -> None:
-        """Register `listener(workload)` for a waiting workload whose status may have to say why it waits."""
+        """Register `listener(workload)` for a waiting workload whose status may have to show why it waits."""
         self._wait_listeners.append(listener)
 
     def notify_change(self, cluster_queue: str, local_queue: str) -> None:
-        """Notify the listeners that waiting or admitted workloads changed there."""
+        """Notify the listeners that waiting or admitted workloads of these queues changed."""
         for listener in self._listeners:
             listener(cluster_queue, local_queue)
 
     def wake(self) -> None:
-        """Notify the listeners that there may be something to decide."""
+        """Notify the listeners that an admission cycle may have something to decide."""
         for listener in self._wake_listeners:
             listener()
 
     def explain(self, key: str) -> None:
-        """Notify the listeners that a workload waits, and that its status may have to say why."""
+        """Notify the listeners that a workload waits, and that its status may have to show why."""
         for listener in self._wait_listeners:
             listener(key)
 

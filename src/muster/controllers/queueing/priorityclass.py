@@ -1,4 +1,4 @@
-"""Update Workloads to the value of their WorkloadPriorityClass, even of a recreated one."""
+"""Update the priorities of Workloads when their WorkloadPriorityClass changes its value or is recreated."""
 
 from collections.abc import Iterable
 
@@ -34,7 +34,7 @@ class PriorityClassController(Reconciler):
         return None
 
     async def _write(self, workload: Workload, priority: int) -> None:
-        with ignoring("NotFound", "Conflict"):  # the workload was deleted, or another has its name
+        with ignoring("NotFound", "Conflict"):  # the workload was deleted, or another workload has its name
             await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 

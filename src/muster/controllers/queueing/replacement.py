@@ -1,15 +1,17 @@
 """Replace a lost node of a workload's topology assignment, or restart the workload if no other node fits.
 
 A node is lost to a workload if it is deleted, or if it is not ready for a while, cordoned or tainted, and no pod of the
-workload runs there any more. First the Workload names the node (`status.unhealthyNodes`), so that no more pods are sent
-there. A second later another node is assigned. The new assignment counts at once, in the ledger; its write follows. If
-several nodes are lost, the whole workload restarts, as upstream. A node that recovers before that is removed from the
-status.
+workload runs there any more. First, the Workload's status names the node (`status.unhealthyNodes`), so that no more
+pods are assigned to it. A second later, the workload gets another node. The new assignment counts at once, in the
+ledger; its write follows. If several nodes are lost, the whole workload restarts, as in upstream. A node that recovers
+before that is removed from the status.
 
-A pod that was sent to a lost node and has not reached it cannot be sent to another:
+A pod that was assigned to a lost node and has not reached it cannot be assigned to another:
+
 - If no pod of the workload runs, the workload restarts, which does not count as a failure of its job.
-- If other pods run, such pods fail, as upstream, and their controller recreates them.
-- Late pods fail as well: those sent to a node that is no longer assigned, and those without any admission.
+- If other pods run, such pods fail, as in upstream, and their controller recreates them.
+- Late pods fail as well: pods that were assigned to a node which the workload no longer has, and pods without any
+  admission.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,8 +54,8 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 # The time after which a node that is not ready is lost (upstream NodeFailureDelay).
 DELAY_SECONDS = 30.0
 
-# Until the ungater sees a replacement it may still send pods to the former node. For this time a lost node is in the
-# Workload's status before it is replaced (upstream: its second pass).
+# Until the ungater observes a replacement, it may still assign pods to the former node. For this time a lost node is in
+# the Workload's status before it is replaced (upstream: its second pass).
 AGAIN_SECONDS = 1.0
 
 # The condition with which upstream explains the failure of a pod that never ran.
@@ -83,7 +85,7 @@ class NodeReplacement(Reconciler):
         self._fails_fast = features.is_enabled("TASFailedNodeReplacementFailFast")
         self._waits_for_pods = features.is_enabled("TASReplaceNodeOnPodTermination")
         self._heeds_taints = features.is_enabled("TASReplaceNodeOnNodeTaints")
-        self._named_until: dict[str, float] = {}  # the earliest time to replace a workload's lost node
+        self._named_until: dict[str, float] = {}  # by workload: the earliest time to replace its lost node
         self._recorder = recorder
         self._nodes = manager.informer(NODE, indexes={_BY_HOST: _host_of})
         self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
@@ -147,9 +149,10 @@ class NodeReplacement(Reconciler):
         return min((seconds for seconds in seconds_left.values() if seconds is not None), default=None)
 
     def _find_stuck_pods(self, key: str, holder: WorkloadInfo, lost_hosts: Collection[str]) -> list[Pod]:
-        """Return the pods that were sent to a lost node, or to an unusable node that is no longer assigned.
+        """Return the pods that were assigned to a lost node, or to an unusable node that the workload no longer has.
 
-        Only podsets with assignments by node send their pods to nodes: other pods may have selected a node themselves.
+        Only podsets with assignments by node assign their pods to nodes: other pods may have selected a node
+        themselves.
         """
         hosts = {places.podset: hosts_of([places]) for places in holder.places if places.levels == SINGLE_NODES}
         return [
@@ -166,13 +169,13 @@ class NodeReplacement(Reconciler):
         return any(is_ready(node) and not self._is_closed(node, tolerations) for node in self._nodes.by(_BY_HOST, host))
 
     def _is_closed(self, node: Node, tolerations: Iterable[Toleration]) -> bool:
-        """Return whether a node is cordoned, or has a taint that is not tolerated, or only for a limited time."""
+        """Return whether a node is cordoned, or has a taint that the pods do not tolerate without a time limit."""
         lasting = tuple(one for one in tolerations if one.toleration_seconds is None)
         cordon = (_CORDON,) if node.spec.unschedulable else ()
         return self._heeds_taints and find_untolerated_taint((*taints_of(node), *cordon), lasting) is not None
 
     def _is_closed_to_podset(self, node: Node, host: str, holder: WorkloadInfo) -> bool:
-        """Return whether a podset with pods assigned to a node may send no more pods there."""
+        """Return whether a podset with pods assigned to a node may run no more pods there."""
         flavors, specs = self._cache.flavors, {podset.name: podset for podset in holder.podsets}
         return any(
             self._is_closed(node, (*specs[one.podset].tolerations, *_tolerations_of(one, flavors)))
@@ -183,7 +186,7 @@ class NodeReplacement(Reconciler):
     async def _fail(self, pods: Iterable[Pod]) -> None:
         """Fail pods that cannot reach their node.
 
-        Raises `ApiError` (Conflict: a pod may have reached its node after all).
+        Raises `ApiError` (Conflict) if a pod has changed, because it may have reached its node after all.
         """
         now = self._clock.now().replace(microsecond=0)
         status = {"phase": "Failed", "conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now}]}
@@ -194,7 +197,7 @@ class NodeReplacement(Reconciler):
                 )
 
     def _seconds_until_lost(self, key: str, host: str, holder: WorkloadInfo) -> float | None:
-        """Return the seconds until a node counts as lost to a workload; None if it does not in its present state."""
+        """Return the seconds until a node counts as lost to a workload; None if it does not in its current state."""
         node = next(iter(self._nodes.by(_BY_HOST, host)), None)
         if node is None:
             return 0.0
@@ -215,7 +218,7 @@ class NodeReplacement(Reconciler):
         return None if succeeded and succeeded >= sum(lost_of(one, host) for one in holder.places) else 0.0
 
     async def _mark(self, workload: Workload, lost_hosts: Sequence[str]) -> None:
-        """Name the lost nodes in the status of the Workload."""
+        """Add the lost nodes to the status of the Workload."""
         self._named_until[key_of(workload)] = self._clock.monotonic() + AGAIN_SECONDS
         status = msgspec.structs.replace(
             workload.status, unhealthy_nodes=tuple(UnhealthyNode(name=one) for one in lost_hosts)
@@ -298,18 +301,18 @@ def _tolerations_of(places: Places, flavors: Mapping[str, FlavorSpec]) -> Iterat
 
 
 def _was_sent(pod: Pod) -> bool:
-    """Return whether a pod must run on one node, has not reached it, and has no gate."""
+    """Return whether a pod must run on one node, has not reached it, and has no scheduling gate."""
     is_sent = bool(pod.spec.node_selector.get(HOSTNAME_LABEL)) and not waits(pod)
     return is_sent and not pod.spec.node_name and is_active(pod)
 
 
 def _is_stray(pod: Pod) -> bool:
-    """Return whether a pod was sent to a node, has not reached it, and has a controller that replaces it."""
+    """Return whether a pod was assigned to a node, has not reached it, and has a controller that replaces it."""
     return _was_sent(pod) and controller_of(pod.metadata) is not None
 
 
 def _is_of_one_pod(workload: Workload) -> bool:
-    """Return whether the workload is a single pod, which cannot be sent to another node.
+    """Return whether the workload is a single pod, which cannot be assigned to another node.
 
     The rule is upstream's SkipReassignmentForPodOwnedWorkloads.
     """

@@ -1,6 +1,6 @@
 """Report nodes to the topology ledger, and the pods on them that belong to no workload with a topology assignment.
 
-As long as no flavor has a topology nothing is counted, so that queues without one pay nothing for it.
+If no flavor has a topology, nothing is counted, so that other queues have no cost.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from muster.runtime.control.manager import Manager
 
 
 class TopologyNodes:
-    """The nodes and pods of a manager, which the ledger counts once `follow` is called."""
+    """The nodes and pods of a manager, which the ledger counts after `follow` was called."""
 
     def __init__(self, manager: Manager, ledger: CapacityLedger, helped: Callable[[], None]) -> None:
         """Watch nodes and pods.

@@ -1,4 +1,4 @@
-"""Open the topology gate of admitted workloads' pods, and select their domain's nodes (upstream TopologyUngater)."""
+"""Remove the topology gate of admitted workloads' pods, and select their domain's nodes (upstream TopologyUngater)."""
 
 import asyncio
 
@@ -23,15 +23,15 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.objects import key_of
 from muster.runtime.refusals import ignoring
 
-# The pods of a job are created in quick succession; all pods within this time cause one reconcile.
+# The pods of a job are created in quick succession. All pods within this time cause one reconcile.
 GATHER_SECONDS = 0.02
 
-# Concurrent writes for one workload.
+# The maximum number of concurrent writes for one workload.
 AT_ONCE = 32
 
 
 class TopologyUngater(Reconciler):
-    """The reconciler that opens topology gates."""
+    """The reconciler that removes topology gates."""
 
     name = "topology-ungater"
 
@@ -84,7 +84,7 @@ class TopologyUngater(Reconciler):
 
 
 def waits(pod: Pod) -> bool:
-    """Return whether a pod waits for its topology domain."""
+    """Return whether the topology gate holds a pod."""
     return waits_for_place(pod) and not is_finished(pod)
 
 

@@ -1,6 +1,6 @@
 """Maintain the variants of Workloads in ClusterQueues that try several flavors at once; `queueing.variants` decides.
 
-Every write is made only if the Workload still has the state that the decision read. A crash between two writes is safe:
+Every write is made only if the Workload still has the state that the decision read. After a crash between two writes,
 the next reconcile continues.
 """
 
@@ -74,7 +74,7 @@ class VariantController(Reconciler):
             return None
         if not is_parent(parent):
             if has_quota(parent) or is_true(parent.status.conditions, FINISHED):
-                return None  # the workload was admitted before there were variants
+                return None  # the workload was admitted before its queue used variants
             with ignoring("NotFound"):
                 parent = await self._client.patch_object(WORKLOAD, parent, _label_patch("true"))
         family = Family.of(parent, self._list_children(parent), queue.spec)

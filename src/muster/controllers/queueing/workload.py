@@ -1,9 +1,9 @@
 """Run the lifecycle of Workloads, except admission; `queueing.workload.lifecycle` decides.
 
 A workload is reconciled when it changes, when one of its queues changes in a relevant field, and at times that the last
-decision named.
+decision requested.
 
-Every write is made only if the workload still has the state that the decision read. A crash between two writes is safe:
+Every write is made only if the workload still has the state that the decision read. After a crash between two writes,
 the next reconcile continues.
 """
 
@@ -64,7 +64,10 @@ class WorkloadController(Reconciler):
         configuration: Configuration,
         decisions: DecisionLog | None = None,
     ) -> None:
-        """Create the controller. decisions: the log to which evictions are added."""
+        """Create the controller.
+
+        decisions: the log to which evictions are added; None for no log.
+        """
         super().__init__(manager, workers=WORKERS)
         self._decisions = DecisionLog() if decisions is None else decisions
         self._recorder = recorder
@@ -174,7 +177,7 @@ def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
     )
 
 
-# Changes that matter to workloads; most others are of counts and usage.
+# Changes that concern workloads. Most other changes concern counts and usage.
 
 
 def _local_queue_differs(old: LocalQueue | None, new: LocalQueue | None) -> bool:

@@ -1,7 +1,7 @@
-"""Write the common parts of the controllers of queues: a changed status, and the finalizer of objects in use.
+"""Write the common parts of the queues' controllers: a changed status, and the finalizer of objects in use.
 
-Each write is made only if the object has the version that was read; on a conflict the controller retries. A deleted
-object needs no write.
+Each write is made only if the object has the version that was read; on a conflict the controller retries. Writes to a
+deleted object are ignored.
 """
 
 from typing import Any, TypeVar
@@ -17,14 +17,14 @@ from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
 
-# The time in which all changes of an object become one write. It grows with the number of changing objects, so that the
+# One write covers all changes of an object within this time. It grows with the number of changing objects, so that the
 # statuses of a thousand busy queues do not slow the writes for waiting workloads.
 GATHER_SECONDS = 0.5
 GATHER_SECONDS_PER_OBJECT = 0.01
 
 
 def look_soon(queue: WorkQueue, key: str) -> None:
-    """Queue an object for reconciliation after the present burst of changes."""
+    """Queue an object for reconciliation after the current burst of changes."""
     queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_OBJECT)
 
 
@@ -35,7 +35,7 @@ async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct,
 
 
 async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
-    """Add the in-use finalizer, or remove it once the object is deleted and unused; return whether it wrote."""
+    """Add the in-use finalizer, or remove it when the object is deleted and unused; return whether it wrote."""
     meta = meta_of(obj)
     needs_hold = meta.deletion_timestamp is None or (in_use and _is_held(obj))
     if _is_held(obj) == needs_hold:

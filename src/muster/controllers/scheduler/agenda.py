@@ -8,14 +8,14 @@ from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.roster import Roster
 from muster.runtime.control.queue import WorkQueue
 
-# The seconds in which freed room is gathered for one sweep over the waiting gangs.
+# The seconds for which freed room is gathered for one sweep over the waiting gangs.
 SWEEP_SECONDS = 0.02
 
-# The delay before a gang is reconciled, for each of its pods; a reconcile costs about as much.
+# The delay before a gang is reconciled, in seconds for each of its pods. A reconcile takes about as long.
 GATHER_SECONDS = 0.00002
 
 # Shrinking is decided soon, after all other work. Free room for growth is gathered for longer, because an ending gang
-# leaves pod by pod, and each resize interrupts a running program.
+# frees its room pod by pod, and each resize interrupts a running program.
 SHRINK_SECONDS = 0.1
 GROW_SECONDS = 5.0
 
@@ -34,7 +34,10 @@ class Look(StrEnum):
 
 
 class SchedulerAgenda:
-    """The writer of the scheduler's work queue. resizes: returns whether the cluster has elastic Jobs."""
+    """The writer of the scheduler's work queue.
+
+    resizes: returns whether the cluster has elastic Jobs.
+    """
 
     def __init__(self, queue: WorkQueue, roster: Roster, pending: PendingGangs, resizes: Callable[[], bool]) -> None:
         self._queue = queue
@@ -67,7 +70,7 @@ class SchedulerAgenda:
             self._queue.add_after(Look.SWEEP, seconds)
 
     def later(self, seconds: float) -> None:
-        """Queue another search for victims after a number of seconds, when pods lose their protection or are gone."""
+        """Queue another search for victims after a delay, when pods lose their protection or are deleted."""
         self._queue.add_after(Look.LATER, seconds)
 
     def evict(self) -> None:
@@ -75,7 +78,7 @@ class SchedulerAgenda:
         self._queue.add(Look.EVICT, _REPAIR_PRIORITY)
 
     def queue_size_decisions(self) -> None:
-        """Queue decisions on which elastic Jobs shrink and grow; no-op if there are none."""
+        """Queue decisions on which elastic Jobs shrink and grow; do nothing if there are none."""
         if self._resizes():
             self._queue.add_after(Look.SHRINK, SHRINK_SECONDS, LOWEST_PRIORITY)
             self._queue.add_after(Look.GROW, GROW_SECONDS, LOWEST_PRIORITY)

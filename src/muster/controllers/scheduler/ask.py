@@ -64,7 +64,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         closed: frozenset[str],
         asking: Asking = no_claims_known,
     ) -> Self:
-        """Make the request to place a gang's due pods, for the cluster's present capacity.
+        """Make the request to place a gang's due pods, for the cluster's current capacity.
 
         asking: returns the devices that a pod requests.
         """
@@ -90,7 +90,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return self.turn.demand is Demand.START and not self._running_members()
 
     def intent(self, pods: Sequence[Pod], others: Iterable[Pod]) -> Intent | None:
-        """Return the record, for a scheduler that restarts, that these pods must be bound together; None if not needed.
+        """Return the record, for a restarted scheduler, that these pods must be bound together; None if not needed.
 
         A start of several pods needs the record, and so do the unbound pods of a half-bound gang. Replacements and
         growth may be bound one by one. The record's time is the creation time of the youngest pod, from the server's
@@ -106,7 +106,10 @@ class GangTurn(Struct, frozen=True, eq=False):
         return read_intent(half[0].metadata) if half else None
 
     def _leaves_behind(self, pods: Sequence[Pod], since: datetime, others: Iterable[Pod]) -> bool:
-        """Return whether members created until `since` are not among these pods; only the carrier can record that."""
+        """Return whether some members created until `since` are not among these pods.
+
+        Only the carrier can record that.
+        """
         if self.gang.source is None or self.carrier is None:
             return False
         going = {pod.metadata.uid for pod in pods}
@@ -116,7 +119,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return any(existed_at(pod, since) for pod in members if pod.metadata.uid not in going)
 
     def held(self, pods: Sequence[Pod]) -> int:
-        """Return how many members of the gang run once these pods run, too."""
+        """Return how many members of the gang run after these pods have also started."""
         source, carrier = self._find_carrier()
         pods_by_uid = {pod.metadata.uid: pod for pod in (*self._running_members(), *pods)}
         return source.held(carrier.object, list(pods_by_uid.values()))
@@ -146,7 +149,7 @@ class GangTurn(Struct, frozen=True, eq=False):
     ) -> Chosen | Refusal:
         """Choose nodes for the pods; return the pods that get a node, or the refusal if too few fit.
 
-        extra_use: room on each node that counts as used, in addition to the bound pods.
+        extra_use: the amounts on each node that count as used, in addition to the bound pods.
         effort: see `placement.place`.
         """
         effort = effort if effort is not None else Effort()
@@ -162,10 +165,10 @@ class GangTurn(Struct, frozen=True, eq=False):
     def placing(
         self, capacity: Capacity, extra_use: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
     ) -> Placement | Refusal:
-        """Choose nodes for the pods as if some running pods were gone; return the placement, or the refusal.
+        """Choose nodes for the pods as if some running pods were deleted; return the placement, or the refusal.
 
-        extra_use: room on each node that counts as used; negative where the gone pods free room.
-        gone: the UIDs of the pods that count as gone, for rules about other pods.
+        extra_use: the amounts on each node that count as used; negative where the deleted pods free room.
+        gone: the UIDs of the pods that count as deleted, for rules about other pods.
         """
         looking = gone and any(shape.meets_others for shape in self.shapes.values())
         with capacity.guests.without(gone if looking else ()):
@@ -184,12 +187,18 @@ class GangTurn(Struct, frozen=True, eq=False):
         return replace(self, closed=self.closed | {node})
 
     def end(self, now: float) -> EndTime | None:
-        """Return when the last of the pods ends if they start now; None if that is unknown. now: epoch seconds."""
+        """Return when the last of the pods ends if they start now; None if that is unknown.
+
+        now: the current time, in seconds since the epoch.
+        """
         return _find_end(self.gang, self.carrier, self.turn.pods, now)
 
 
 def _find_end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> EndTime | None:
-    """Return when the last of the pods ends; None if that is unknown. started: epoch seconds."""
+    """Return when the last of the pods ends; None if that is unknown.
+
+    started: when the pods start, in seconds since the epoch.
+    """
     source = gang.source
     carried = source.end(carrier.object, started) if source is not None and carrier is not None else None
     ends = [expected_end(pod, started, carried) for pod in pods]

@@ -34,27 +34,27 @@ BINDINGS_AT_ONCE = 64
 # The server's errors that no retry of a binding solves.
 _FOR_GOOD = (400, 403, 422)
 
-# By pod UID, the node whose binding the server refused, and why.
+# By pod UID, the node to which the server refused to bind the pod, and why.
 Refusals = dict[str, tuple[str, str]]
 
 
 class Binder:
     """The writer of bindings, which also deletes the bound pods of half-bound gangs.
 
-    roster: gets each bound pod, and knows whether a node has changed since it was chosen.
+    roster: counts each bound pod, and has a version number that shows whether a node has changed since it was chosen.
     """
 
     def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
         self._client = client
         self._roster = roster
         self._claims = DeviceClaims(client, clock, roster)
-        self._unknown: set[str] = set()  # UIDs of pods whose bindings may have happened
+        self._unknown: set[str] = set()  # UIDs of pods whose bindings may have succeeded
 
     async def record_start(self, carrier: Carrier, held: int | None, intent: Intent | None) -> None:
         """Annotate the carrier with the facts of a start that the pods do not record.
 
         held: the number of members after the start; None if members run already.
-        intent: the intent of a start that leaves some pods unbound.
+        intent: the intent of a start that leaves some pods unbound; None for any other start.
         """
         annotations: dict[str, str | None] = {}
         if held is not None:
@@ -71,12 +71,15 @@ class Binder:
             await self._annotate(carrier, note_held_members(carrier.meta, held))
 
     async def forget_intent(self, carrier: Carrier) -> None:
-        """Remove the intent from a carrier whose start is complete: it does not cover the pods that now wait."""
+        """Remove the annotation with the binding intent from a carrier whose start is complete.
+
+        The intent does not cover the pods that wait now.
+        """
         with ignoring("NotFound"):
             await self._annotate(carrier, {BINDING_ANNOTATION: None})
 
     async def read(self, carrier: Carrier) -> Carrier | None:
-        """Return the carrier as the server has it now, or None if it is gone."""
+        """Return the carrier as the server has it now, or None if it is deleted."""
         obj = await self._client.find(carrier.kind, carrier.meta.name, carrier.meta.namespace)
         return Carrier(carrier.kind, obj) if obj is not None else None
 
@@ -92,9 +95,10 @@ class Binder:
     async def bind(self, bindings: Sequence[tuple[Pod, str]], intent: Intent | None = None) -> Refusals:
         """Write the bindings; return the permanent refusals, by UID, and raise errors that a retry may solve.
 
-        A deleted or bound pod is skipped, because it has an event of its own.
+        A pod that was deleted or bound before is skipped, because an event reports it.
 
-        intent: recorded on these pods: all pods of the gang up to that age are bound together.
+        intent: recorded on these pods: all pods of the gang up to that age are bound together. None to record no
+        intent.
         """
         limit = asyncio.Semaphore(BINDINGS_AT_ONCE)
         refusals: Refusals = {}
@@ -120,9 +124,10 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Find out whether bindings succeeded whose response was lost, and count those pods as bound.
+        """Find out whether bindings whose response was lost succeeded, and count those pods as bound.
 
-        Deallocate the claims of the pods that are not bound. pods: by UID.
+        Deallocate the claims of the pods that are not bound.
+        pods: the pods of the gang without a node, by UID.
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid
@@ -137,14 +142,15 @@ class Binder:
         return uid in self._unknown
 
     def forget(self, uid: str) -> None:
-        """Forget a pod that is gone."""
+        """Forget a deleted pod."""
         self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete the bound pods of a gang."""
         for pod in pods:
             patch = {"metadata": make_withdrawal_patch(pod)}
-            # A pod that ended meanwhile still counts; the write then conflicts, and the gang is reconciled again.
+            # A pod that has ended since its last event still counts. Then the write conflicts, and the gang is
+            # reconciled again.
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, patch, type=STRATEGIC_MERGE_PATCH)
                 await self._client.delete_object(POD, pod)

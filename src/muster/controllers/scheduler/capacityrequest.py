@@ -1,6 +1,6 @@
 """Request nodes for a gang from an autoscaler, by a ProvisioningRequest that counts pods of each template.
 
-A request is created once a gang has lacked room for a moment, and deleted when the gang starts or is deleted. Its spec
+A request is created when a gang has lacked room for a moment, and deleted when the gang starts or is deleted. Its spec
 cannot be changed: when the need changes, the old request is deleted first, with its templates.
 """
 
@@ -33,10 +33,10 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import key_of
 from muster.runtime.refusals import ignoring, is_refusal
 
-# On a request: the gang for which it was created.
+# The annotation of a request with the gang for which it was created.
 GANG_KEY_ANNOTATION = "muster.dev/requested-for"
 
-# The delay before a request is created, in which room may become free and all pods of a gang arrive.
+# The delay before a request is created. In this time, room may become free and all pods of a gang are created.
 ASK_SECONDS = 2.0
 # The seconds before a retry, if the server does not serve the kind or refuses the request.
 AGAIN_SECONDS = 300.0
@@ -52,7 +52,7 @@ _PLACED = (
 
 
 class Need(Struct, frozen=True):
-    """A gang's ProvisioningRequest and its pod templates, as they should be.
+    """A gang's desired ProvisioningRequest and its pod templates.
 
     carrier: the object that gets an event if the request cannot be created.
     """
@@ -110,7 +110,8 @@ def need_of(ask: GangTurn, provisioning_class: str) -> Need | None:
 def _make_template(pod: Pod, shape: Shape) -> PodTemplateSpec:
     """Return the template of a pod for an autoscaler's simulation.
 
-    The template has the fields that select nodes or that the server requires, and the labels that other pods select.
+    The template has the fields that select nodes or that the server requires, and the labels that other pods' rules
+    select.
     """
     spec = pod.spec
     claims = [one for one in spec.volumes if one.persistent_volume_claim is not None or one.ephemeral is not None]
@@ -149,7 +150,7 @@ def _make_owner(kind: Kind[Any], meta: ObjectMeta, *, blocks: bool = False) -> O
 
 
 class CapacityRequests(Reconciler):
-    """The controller that creates and deletes the ProvisioningRequests of gangs; its keys are those of gangs.
+    """The controller that creates and deletes the ProvisioningRequests of gangs. Its keys are the keys of gangs.
 
     waits: returns whether a gang has pods without a node.
     """
@@ -163,15 +164,15 @@ class CapacityRequests(Reconciler):
         self._recorder = recorder
         self._class = provisioning_class
         self._waits = waits
-        self._needs: dict[str, Need | None] = {}  # by reconciled gang; None: the gang has no need
-        self._done: dict[str, Need] = {}  # the needs that were requested
+        self._needs: dict[str, Need | None] = {}  # by gang; None if the gang needs no request
+        self._done: dict[str, Need] = {}  # by gang, the needs that were requested
         self._told: set[str] = set()
         self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_GANG: _find_gang}, optional=True)
-        # Only the autoscaler and the nodes depend on the status of a request.
+        # Only the autoscaler and the nodes depend on a request's status, so changes of the status are ignored.
         self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
     def record_lack(self, ask: GangTurn) -> None:
-        """Record that a gang lacks room; its request is created if that lasts."""
+        """Record that a gang lacks room. If the lack lasts, its request is created."""
         need = need_of(ask, self._class)
         if need is None:
             self.forget(ask.key)
@@ -198,7 +199,7 @@ class CapacityRequests(Reconciler):
             if not self._waits(key):
                 self._needs.pop(key, None)
             return None
-        # A request that a user deleted is not created again while the need is the same.
+        # If a user deletes a request, it is not created again while the need is the same.
         return None if stale or self._done.get(key) == need else await self._ask(key, need)
 
     async def _ask(self, key: str, need: Need) -> Result:

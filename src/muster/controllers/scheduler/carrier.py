@@ -1,4 +1,4 @@
-"""Read facts about a gang from its carrier: the Job or PodGroup that says how many pods the gang has. Read-only."""
+"""Read facts about a gang from its carrier: the Job or PodGroup that defines how many pods the gang has. Read-only."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -26,7 +26,7 @@ from muster.runtime.objects import make_reference, meta_of
 
 
 class Carrier(Struct, frozen=True):
-    """The object that records the size of a gang and gets its events: a Job, a PodGroup."""
+    """The object that records the size of a gang and gets its events, such as a Job or a PodGroup."""
 
     kind: Kind[Any]
     object: Any
@@ -57,7 +57,7 @@ class Carriers:
         self._jobs = jobs
 
     def of(self, key: str, gang: Gang) -> Carrier | None:
-        """Return the carrier of a gang; None if the gang has none, or it is gone."""
+        """Return the carrier of a gang; None if the gang has none, or it is deleted."""
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, DueTurns]:
@@ -73,19 +73,19 @@ class Carriers:
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
-        """Return the quorums that a gang needs to keep running; () if it needs all its pods."""
+        """Return the carrier of a gang, and the pods of the gang that are due to be placed now, as turns."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return ()
         return gang.source.needs(carrier.object, gang.bound.values())
 
     def end(self, key: str, gang: Gang, started: float) -> EndTime | None:
-        """Return the end of a gang that started at `started`, from its carrier; None if the carrier does not say."""
+        """Return when a gang that started at `started` ends, by its carrier; None if the carrier does not define it."""
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     def patience(self, key: str, gang: Gang) -> float:
-        """Return how many seconds a half-bound gang may wait for room for its unbound pods."""
+        """Return for how many seconds a half-bound gang may wait for room for its unbound pods."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return PATIENCE_SECONDS

@@ -1,6 +1,6 @@
 """Decide whether a waiting gang starts now: it must fit, and must not delay gangs for which room is reserved.
 
-`decide_start` does no I/O; it records its answer in the `PendingGangs`.
+`decide_start` does no I/O; it records its result in the `PendingGangs`.
 """
 
 from collections.abc import Hashable
@@ -36,16 +36,22 @@ class Asking(Protocol):
         ...
 
     def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
-        """Choose nodes; return the pods that get a node, or the refusal. extra_use: room that others use besides."""
+        """Choose nodes; return the pods that get a node, or the refusal.
+
+        extra_use: the amounts on each node that others also use.
+        """
         ...
 
     def end(self, now: float) -> EndTime | None:
-        """Return when the pods end if they start now; None if that is unknown."""
+        """Return when the pods end if they start now; None if that is unknown.
+
+        now: the current time, in seconds since the epoch.
+        """
         ...
 
 
 class KeptRoom(Struct, frozen=True):
-    """The answer that a gang fits but must not start, because the room is reserved.
+    """The result that a gang fits but must not start, because the room is reserved.
 
     head: the gang for which the room is reserved; None if it is reserved for gangs that preempted pods to get it.
     """
@@ -54,7 +60,10 @@ class KeptRoom(Struct, frozen=True):
 
 
 def decide_start(pending: PendingGangs, ask: Asking, capacity: Capacity, now: float) -> Chosen | Refusal | KeptRoom:
-    """Decide whether a gang starts now: return its pods with their nodes, or why it waits; record that in `pending`."""
+    """Decide whether a gang starts now: return its pods with their nodes, or why it waits.
+
+    The result is recorded in `pending`.
+    """
     outcome: Chosen | Refusal | None = pending.get_refusal(ask.alike)
     if outcome is None:
         if (head := pending.recall_delayed_head(ask.key, ask.alike, ask.criteria, ask.end(now))) is not None:

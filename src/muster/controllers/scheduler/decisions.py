@@ -1,4 +1,4 @@
-"""Describe the scheduler's decisions about a gang as records of the decision log. Pure, except `PlacementRecorder`."""
+"""Make records of the scheduler's decisions about a gang for the decision log. Pure, except `PlacementRecorder`."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -61,7 +61,8 @@ def describe_wait(
 ) -> Decision:
     """Return the record that a gang waits for nodes.
 
-    rule: why the gang waits, as one of the constants of this module. because: the sentence for users.
+    rule: why the gang waits, as one of the constants of this module.
+    because: the sentence for users.
     other: `namespace/name` of the gang for which the nodes are reserved; "" for none.
     """
     others = (Other(other),) if other else ()
@@ -79,9 +80,10 @@ def describe_wait(
 
 
 def describe_give_back(subject: Subject, now: datetime, *, lacking: int, timeout: int) -> Decision:
-    """Return the record that a broken gang gives its nodes back: all its pods are evicted and it starts again.
+    """Return the record that a broken gang gives its nodes back: all its pods are evicted, and it starts again.
 
-    lacking: the number of pods without a node. timeout: how long the gang waited for nodes, in nanoseconds.
+    lacking: the number of pods without a node.
+    timeout: how long the gang waited for nodes, in nanoseconds.
     """
     because = f"found no room for {lacking} of its pods within {durations.format(timeout)}"
     return Decision(now, "GaveBack", subject.job, subject.uid, rule=RECOVERY_TIMEOUT, because=because, pods=lacking)
@@ -119,7 +121,10 @@ class PlacementRecorder:
         )
 
     def record_wait(self, ask: GangTurn, rule: str, because: str, other: str = "") -> None:
-        """Record that a gang waits, and by which rule. other: the gang for which the nodes are reserved."""
+        """Record that a gang waits, and by which rule.
+
+        other: the gang for which the nodes are reserved; "" for none.
+        """
         subject = find_gang_subject(ask.key, ask.turn.pods)
         if self._decisions.is_news(subject, "Unplaced", rule):
             now, priority = self._clock.now(), ask.criteria.priority
@@ -136,7 +141,10 @@ class PlacementRecorder:
             )
 
     def record_return_of_nodes(self, ask: GangTurn, timeout: int) -> None:
-        """Record that a broken gang gives its nodes back. timeout: how long it waited, in nanoseconds."""
+        """Record that a broken gang gives its nodes back.
+
+        timeout: how long it waited, in nanoseconds.
+        """
         subject = find_gang_subject(ask.key, ask.turn.pods)
         lacking = len(ask.turn.pods)
         self._decisions.add(describe_give_back(subject, self._clock.now(), lacking=lacking, timeout=timeout))

@@ -17,7 +17,7 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
 
-# Kubernetes' finalizer: its claim controller removes it, with the allocation, once no pod uses the claim.
+# Kubernetes' finalizer. Its claim controller removes it, with the allocation, when no pod uses the claim.
 PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 
@@ -43,13 +43,14 @@ class DeviceClaims:
             await self._client.patch_object(RESOURCE_CLAIM, claim, {"status": status}, subresource="status")
 
     async def give_back(self, pods: Mapping[str, Pod]) -> None:
-        """Deallocate the claims of pods that were not bound after all. pods: by UID.
+        """Deallocate the claims of pods that were finally not bound.
 
-        The server is read first, because a binding of an earlier scheduler may have arrived since the pods were
-        observed.
+        The pods are read from the server first, because a binding of an earlier scheduler may have arrived since they
+        were observed.
+        pods: the pods by UID.
         """
         status = {"allocation": None, "reservedFor": None}
-        # A pod that was observed bound meanwhile is no longer in `pods`.
+        # A pod that was observed as bound in the meantime is no longer in `pods`.
         holding = [(pods[uid], claims) for uid, claims in self._roster.devices.list_allocated(pods).items()]
         for pod, claims in holding:
             if await self._has_node(pod):

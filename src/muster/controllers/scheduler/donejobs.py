@@ -1,8 +1,8 @@
 """Index the Jobs that count pods of a gang as done, so that a gang does not wait for succeeded and deleted pods.
 
-Most gangs do not need it, because a Job that is the carrier of its own gang counts its done pods. For a gang that spans
-Jobs, each Job is read. A Job belongs to the gang of the pods that its template describes, whether any of these pods
-exists or not.
+Most gangs do not need the index, because a Job that is the carrier of its own gang counts its done pods. For a gang
+that spans Jobs, each Job is read. A Job belongs to the gang of the pods that its template describes, whether or not any
+of these pods exists.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ class DoneJobs:
     def on_change(self, changed: Callable[[str], None]) -> None:
         """Register a callback, called with a gang's key when one of the gang's Jobs changes its number of done pods.
 
-        The scheduler needs it because the events of a gang's pods may arrive before their Job's status.
+        The scheduler needs the callback because the events of a gang's pods may arrive before their Job's status.
         """
 
         def job_changed(old: Job | None, new: Job | None) -> None:

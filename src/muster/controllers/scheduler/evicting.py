@@ -1,12 +1,12 @@
 """Evict the pods that were chosen as victims, and nominate nodes to the gang that gets their room.
 
 Victims are evicted through the Eviction API, so that the server enforces budgets, even if the cache is stale. The API
-marks each victim with the condition DisruptionTarget, so that no Job of Muster's counts it as a failure
+marks each victim with the condition DisruptionTarget, so that Muster's Job controller does not count the pod as failed
 (`muster.jobs.interruption`). Other Job controllers would count it, so a victim first loses its tracking finalizer.
 
 Before the first victim of a plan is evicted, all victims are marked by an annotation, so that a restarted scheduler
-finishes the plan: half a gang is of no use. If the preempting gang no longer waits, or chooses other victims, the
-gangs of which no pod has been evicted yet are spared.
+finishes the plan: half a gang is of no use. If the preempting gang no longer waits, or chooses other victims, gangs
+that have not lost a pod yet are spared.
 """
 
 import asyncio
@@ -30,12 +30,15 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 # The maximum number of concurrent evictions for one gang.
 AT_ONCE = 16
 
-# How often a pod is read again after conflicts.
+# The maximum number of times that a pod is read again after conflicts.
 _TRIES = 5
 
 
 class Evictor:
-    """The writer of evictions, and of nodes nominated to preempting gangs. runs_jobs: see `Scheduler`."""
+    """The writer of evictions, and of nodes nominated to preempting gangs.
+
+    runs_jobs: see `Scheduler`.
+    """
 
     def __init__(self, client: Client, recorder: Recorder, displaced: Displaced, *, runs_jobs: bool) -> None:
         self._client = client
@@ -46,7 +49,7 @@ class Evictor:
     async def evict(self) -> None:
         """Evict the chosen victims, and remove the marks of spared ones.
 
-        Try all of them, then raise the first error; the next call retries failed evictions.
+        Try all of them, then raise the first error. The next call retries failed evictions.
         """
         victims = dict(self._displaced.chosen)
         await _apply_to_all(self._displaced.spared, self._unmark)
@@ -84,7 +87,7 @@ class Evictor:
 
         Leave a pod without the mark unchanged, because its Job may have counted it already.
 
-        annotations: to patch along with it. Raises `ApiError` (Conflict).
+        annotations: the annotations to patch in the same write. Raises `ApiError` (Conflict).
         """
         with ignoring("NotFound"):
             current = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)
@@ -95,7 +98,7 @@ class Evictor:
             await self._client.patch_object(POD, current, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
     async def _mark(self, uid: str, victim: VictimPod) -> None:
-        """Annotate a pod as a victim; drop the victim if the pod has ended, because its Job counts it then."""
+        """Annotate a pod as a victim. If the pod has ended, drop the victim, because its Job counts the pod."""
         pod, annotations = victim.pod, {PREEMPTED_ANNOTATION: victim.message}
         uncounted = {} if self._runs_jobs else UNTRACK
         for _ in range(_TRIES):
@@ -106,15 +109,15 @@ class Evictor:
             marked = PREEMPTED_ANNOTATION in current.metadata.annotations
             if marked and (self._runs_jobs or TRACKING_FINALIZER not in current.metadata.finalizers):
                 return
-            with ignoring("Conflict"):  # the pod changed meanwhile, and may have ended
+            with ignoring("Conflict"):  # the pod has changed since it was read, and may have ended
                 patch = {"metadata": uncounted | {"annotations": annotations}}
                 await self._client.patch_object(POD, current, patch, type=STRATEGIC_MERGE_PATCH)
                 return
-        # One failure too many in the count does less harm than half a gang that stays.
+        # One failure too many in the Job's count does less harm than half a gang that stays.
         await self._patch(pod, {"metadata": {"annotations": annotations}})
 
     async def _evict(self, uid: str, victim: VictimPod) -> None:
-        """Evict a marked pod, unless it was spared meanwhile."""
+        """Evict a marked pod, unless it was spared since."""
         if uid not in self._displaced.chosen:
             return
         pod = victim.pod
@@ -123,8 +126,9 @@ class Evictor:
             try:
                 await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "eviction", make_eviction(pod))
             except ApiError as error:
-                # A budget was used up meanwhile, so the pod stays for now, and counts. Its mark is removed, because its
-                # Job creates no replacements while a pod is marked, and the budget may depend on those.
+                # A disruption budget was used up in the meantime, so the pod stays for now, and counts. Its mark is
+                # removed, because its Job creates no replacements while a pod is marked, and the budget may depend on
+                # replacements.
                 self._displaced.begun[victim.gang] -= 1
                 if is_refusal(error, "TooManyRequests"):
                     await self._restore_finalizer(uid, pod, {PREEMPTED_ANNOTATION: None})
@@ -144,7 +148,7 @@ class Evictor:
 
 
 async def _apply_to_all(victims: Mapping[str, VictimPod], act: Callable[[str, VictimPod], Awaitable[None]]) -> None:
-    """Apply `act` to all victims, some concurrently. Raises the first error, after all have been tried."""
+    """Apply `act` to all victims, some concurrently. Raises the first error after all were tried."""
     limit = asyncio.Semaphore(AT_ONCE)
 
     async def one(uid: str, victim: VictimPod) -> None:
@@ -158,7 +162,7 @@ async def _apply_to_all(victims: Mapping[str, VictimPod], act: Callable[[str, Vi
 
 
 def make_eviction(pod: Pod) -> dict[str, Any]:
-    """Return the Eviction of exactly this pod, by UID, not of a successor with its name."""
+    """Return the Eviction of exactly this pod, by UID, and not of a later pod with its name."""
     meta = pod.metadata
     return {
         "apiVersion": "policy/v1",

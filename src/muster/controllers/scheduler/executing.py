@@ -1,6 +1,6 @@
 """Execute the decisions about gangs that wait: events and conditions, records, evictions, deletions, reservations.
 
-The decisions are those of `shortage`, `halves` and `recovery`. `scheduler` executes the start of a gang.
+`shortage`, `halves` and `recovery` decide. `scheduler` executes the start of a gang.
 """
 
 from msgspec import Struct
@@ -41,7 +41,7 @@ from muster.runtime.objects import split_key
 class Executor(Struct, frozen=True):
     """The executor of decisions about waiting gangs.
 
-    requests: creates ProvisioningRequests for an autoscaler; None if that is off.
+    requests: creates ProvisioningRequests for an autoscaler; None if that feature is off.
     """
 
     state: SchedulerState
@@ -113,11 +113,11 @@ class Executor(Struct, frozen=True):
             await self.take_back_half(ask.key, ask.carrier, sentence)
 
     async def take_back_half(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
-        """Delete the bound pods of a half-bound gang whose unbound pods fit nowhere, at once or after its patience.
+        """Delete the bound pods of a half-bound gang whose unbound pods fit nowhere, at once or after a delay.
 
         Do nothing if the gang is not half bound.
         why: why the unbound pods fit nowhere, for users.
-        may_change: whether missing pods of the gang may still be created, so that the gang gets its patience first.
+        may_change: whether missing pods of the gang may still be created; if so, the gang first gets its `patience`.
         """
         state = self.state
         decision = decide_take_back(state, key, why, self.clock.monotonic(), may_change=may_change)
@@ -148,9 +148,10 @@ class Executor(Struct, frozen=True):
     async def _keep_back(
         self, ask: GangTurn, sentence: str, rest: str = "the nodes for the rest are kept for another gang"
     ) -> None:
-        """Add a gang to the waiting ones, delete its bound pods if it is half bound, and publish why it waits.
+        """Add a gang to the waiting gangs, delete its bound pods if it is half bound, and publish why it waits.
 
-        sentence: why it waits, for users. rest: why its unbound pods are not bound, for users.
+        sentence: why it waits, for users.
+        rest: why its unbound pods are not bound, for users.
         """
         self._add_waiter(ask)
         await self.take_back_half(ask.key, ask.carrier, rest)
@@ -170,7 +171,7 @@ class Executor(Struct, frozen=True):
             self.state.pending.record_published_reason(ask.key, sentence)
 
     def _give_back(self, ask: GangTurn) -> str:
-        """Choose a broken gang's pods for eviction once it waited too long; return the sentence to publish."""
+        """Choose the pods of a broken gang for eviction if it has waited too long; return the sentence to publish."""
         sentence, message = decide_give_back(self.state, ask, self.clock.monotonic(), self.clock.now())
         if message:
             self.records.record_return_of_nodes(ask, self.state.rules.recovery_timeout)

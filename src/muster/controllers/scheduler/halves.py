@@ -18,7 +18,11 @@ MOST_REFUSED = 3
 
 
 class TakeBack(Struct, frozen=True):
-    """The decision to delete a gang's bound pods. why: for users. again: whether their controllers recreate them."""
+    """The decision to delete a gang's bound pods.
+
+    why: the reason, for users.
+    again: whether the pods' controllers recreate them.
+    """
 
     pods: Sequence[Pod]
     why: str
@@ -28,7 +32,7 @@ class TakeBack(Struct, frozen=True):
 def close_refused_nodes(state: SchedulerState, ask: GangTurn, refusals: Refusals, now: float) -> bool:
     """Exclude each node for the pod that the server refused to bind there; return whether the gang must start over.
 
-    now: monotonic.
+    now: the monotonic time in seconds.
     """
     half_bound = state.half_bound
     for uid, (node, _) in refusals.items():
@@ -50,10 +54,10 @@ def decide_take_back(
 ) -> TakeBack | None:
     """Decide whether to delete the bound pods of a half-bound gang whose unbound pods fit nowhere.
 
-    Return None if the gang still gets time, which queues it for later, or if it is not half bound.
+    Return None if the gang still gets time, in which case it is queued for later, or if it is not half bound.
 
     why: why the unbound pods fit nowhere, for users.
-    now: monotonic.
+    now: the monotonic time in seconds.
     may_change: whether missing pods of the gang may still be created.
     """
     gang = state.roster.gangs.get(key)

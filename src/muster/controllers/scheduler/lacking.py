@@ -1,4 +1,4 @@
-"""Decide when to publish that a gang lacks pods, or lacks its carrier: once the same lack has lasted a second."""
+"""Decide when to publish that a gang lacks pods, or lacks its carrier: after the same lack has lasted a second."""
 
 from muster.api.core import Pod
 from muster.controllers.scheduler.state import SchedulerState, WaitReason
@@ -8,10 +8,10 @@ LACKING_SECONDS = 1.0
 
 
 def decide_report(state: SchedulerState, key: str, sentence: str, now: float) -> Pod | float | None:
-    """Return the pod on which to publish a lack now, or the seconds until then, or None for nothing to publish.
+    """Return the pod on which to publish a lack now, the seconds until then, or None if there is nothing to publish.
 
     sentence: the lack, for users; "" if the gang lacks nothing.
-    now: monotonic.
+    now: the monotonic time in seconds.
     """
     gang = state.roster.gangs.get(key)
     if not sentence or gang is None or not gang.unbound:

@@ -1,4 +1,4 @@
-"""Define the scheduler's metrics, with kube-scheduler's names, and with Muster's names for those about gangs."""
+"""Define the scheduler's metrics, with kube-scheduler's names, and with Muster's names for metrics about gangs."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -12,7 +12,10 @@ _VICTIMS = tuple(2.0**power for power in range(11))
 
 
 class SchedulerMetrics:
-    """The scheduler's metrics. waiting: returns the number of gangs that wait for room now."""
+    """The scheduler's metrics.
+
+    waiting: returns the number of gangs that currently wait for room.
+    """
 
     def __init__(self, registry: Registry, waiting: Callable[[], int]) -> None:
         self._pods = registry.counter(

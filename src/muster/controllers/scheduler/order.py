@@ -1,8 +1,8 @@
 """Keep the waiting gangs in order, so that a change of a tenant's share does not require sorting all gangs again.
 
-Broken gangs, which run without some of their pods, come first. Then a higher priority comes first, then a tenant that
-uses less of the cluster, then an older gang. So the gangs of one tenant and one priority form a line whose order never
-changes. If the share of a tenant changes, only whole lines are reordered.
+Broken gangs, which run without some of their pods, come first. The others are ordered by priority, the highest first,
+then by their tenant's share of the cluster, the smallest first, then by age. So the gangs of one tenant and one
+priority form a line whose order never changes. If the share of a tenant changes, only whole lines are reordered.
 """
 
 from bisect import bisect_left, insort
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
 
-# Returns what a tenant has of the scarcest resource.
+# Returns the tenant's share of the resource of which it uses the largest part.
 GetShare: TypeAlias = Callable[[str], float]
 
 _Level: TypeAlias = tuple[bool, int]
@@ -29,8 +29,8 @@ _Line: TypeAlias = list[tuple[datetime, str]]
 class OrderCriteria(Struct, frozen=True):
     """The criteria of a gang in the order.
 
-    broken: the gang runs without some of its pods.
-    tenant: its tenant.
+    broken: whether the gang runs without some of its pods.
+    tenant: the gang's tenant.
     created: the creation time of its oldest pod.
     """
 
@@ -41,7 +41,10 @@ class OrderCriteria(Struct, frozen=True):
 
 
 def make_rank(key: str, criteria: OrderCriteria, share: float) -> Rank:
-    """Return the sort key of a gang. share: its tenant's dominant share, from 0 to 1 of a resource of the cluster."""
+    """Return the sort key of a gang.
+
+    share: its tenant's dominant share, from 0 to 1 of a resource of the cluster.
+    """
     return not criteria.broken, -criteria.priority, share, criteria.created, key
 
 
@@ -50,7 +53,7 @@ class GangOrder:
 
     def __init__(self) -> None:
         self._lines: dict[_Level, dict[str, _Line]] = {}
-        self._tenants: Counter[str] = Counter()  # how many gangs of each wait
+        self._tenants: Counter[str] = Counter()  # by tenant, how many of its gangs wait
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -61,7 +64,7 @@ class GangOrder:
         return len(self._tenants) > 1
 
     def add(self, key: str, criteria: OrderCriteria) -> None:
-        """Add a gang, with the criteria of its place in the order."""
+        """Add a gang. Its criteria determine its position."""
         lines = self._lines.setdefault(_find_level(criteria), {})
         insort(lines.setdefault(criteria.tenant, []), (criteria.created, key))
         self._tenants[criteria.tenant] += 1
@@ -81,7 +84,7 @@ class GangOrder:
             del self._tenants[tenant]
 
     def get_first(self, criteria: OrderCriteria) -> tuple[str, OrderCriteria] | None:
-        """Return the first gang of this tenant and priority with its criteria; None if there is none."""
+        """Return the first gang of this tenant and priority, with its criteria; None if there is none."""
         line = self._lines.get(_find_level(criteria), {}).get(criteria.tenant)
         return (line[0][1], replace(criteria, created=line[0][0])) if line else None
 
@@ -95,7 +98,7 @@ class GangOrder:
                     yield key
 
     def iterate_before(self, rank: Rank, get_share: GetShare) -> Iterator[str]:
-        """Yield the gangs that come before a rank, in no order."""
+        """Yield the gangs that come before a rank, in arbitrary order."""
         level, share, place = rank[:2], rank[2], rank[3:]
         for other, lines in self._lines.items():
             if other > level:
@@ -110,15 +113,15 @@ class GangOrder:
 
 
 class GangClasses:
-    """The waiting gangs by equivalence class, so that the first gang of each is found without a look at the others."""
+    """The waiting gangs by equivalence class. The first gang of each class is found without reading the others."""
 
     def __init__(self) -> None:
         self._classes: dict[Hashable, GangOrder] = {}
-        self._firsts = GangOrder()  # of each class, the first gang of each tenant and priority
-        self._alike: dict[str, Hashable] = {}  # the class of each of them
+        self._firsts = GangOrder()  # the first gang of each class, tenant and priority
+        self._alike: dict[str, Hashable] = {}  # the class of each gang in `_firsts`
 
     def add(self, key: str, alike: Hashable, criteria: OrderCriteria) -> None:
-        """Add a gang to a class, with the criteria of its place in the order."""
+        """Add a gang to a class. Its criteria determine its position."""
         gangs = self._classes.setdefault(alike, GangOrder())
         before = gangs.get_first(criteria)
         gangs.add(key, criteria)

@@ -1,6 +1,6 @@
 """Keep the gangs that wait for room, and decide which gang is the head and which gangs may pass it.
 
-The *head* is the first waiting gang (`order`) that did not fit: room is reserved for it at the time when it is expected
+The *head* is the first waiting gang (`order`) that did not fit. Room is reserved for it at the time when it is expected
 to fit. Another gang may start before the head if that does not delay the head. Gangs with equal requests form an
 equivalence class: one refusal counts for the whole class until room becomes free.
 """
@@ -31,7 +31,7 @@ from muster.gang.placement import Placement, Placing, Refusal, sum_placement_use
 class Waiter(Struct, frozen=True):
     """A waiting gang.
 
-    alike: its equivalence class.
+    alike: the key of its equivalence class.
     """
 
     alike: Hashable
@@ -41,8 +41,8 @@ class Waiter(Struct, frozen=True):
 class Head(Struct, frozen=True, eq=False):
     """The waiting gang for which room is reserved.
 
-    alike: its equivalence class.
-    placing: finds nodes for it, in addition to the room that other gangs use.
+    alike: the key of its equivalence class.
+    placing: finds nodes for the gang, in addition to the room that other gangs use.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Head(Struct, frozen=True, eq=False):
 
 
 class Room(Protocol):
-    """A source of the cluster's capacity, and of each tenant's use of it."""
+    """A source of the cluster's capacity, and of each tenant's usage."""
 
     @property
     def capacity(self) -> Capacity:
@@ -74,7 +74,7 @@ class Room(Protocol):
 class PendingGangs:
     """The waiting gangs in order, the head's reservation, and the room nominated to preempting gangs.
 
-    A restart rebuilds all of it, except how many gangs have started before each present or former head.
+    A restart rebuilds all of it, except how many gangs have started before each current or former head.
     """
 
     def __init__(self, room: Room, running: Callable[[float], GangLedger], overtakings: int = MOST_OVERTAKINGS) -> None:
@@ -90,21 +90,21 @@ class PendingGangs:
         self._order = GangOrder()
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
         self._refusals: dict[Hashable, Refusal] = {}
-        self._looking: set[Hashable] = set()  # classes that were refused because of rules about other pods
+        self._looking: set[Hashable] = set()  # classes that were refused because of affinity or spread rules
         self._hopeless: set[Hashable] = set()  # classes for which no room can be reserved
         self._classes = GangClasses()
-        self._swept: set[str] = set()  # the gangs that were tried, or returned to be tried, since the last sweep began
+        self._swept: set[str] = set()  # gangs tried, or returned to be tried, since the last sweep began
         self._totals: dict[str, int] = {}  # the cluster's total of each resource
-        # The placements kept for gangs until their victims are gone.
+        # The placements that are reserved for gangs until their victims are deleted.
         self._nominated: dict[str, tuple[OrderCriteria, Placement]] = {}
-        # By class, the highest priority whose search for victims failed, and the published reason.
+        # By class, the highest priority for which the search for victims failed, and the published reason.
         self._tried: dict[Hashable, tuple[int, str]] = {}
         self._head: Head | None = None
-        # The reservations of former heads, which record how often they were passed.
+        # The reservations of former heads, which record how many gangs started before them.
         self._heads: dict[str, Reservation] = {}
         self._stale = False  # the reservation is out of date
-        # The classes whose gangs may not start because of the head, unless they end in time; and the reservation and
-        # capacity version for which that is known.
+        # The classes whose gangs may not start because of the head, unless they end in time. Next, the reservation and
+        # the capacity version for which that is known.
         self._kept: set[Hashable] = set()
         self._kept_since: tuple[Reservation | None, int] = (None, -1)
 
@@ -118,12 +118,12 @@ class PendingGangs:
 
     @property
     def head(self) -> Head | None:
-        """The gang for which room is reserved."""
+        """The gang for which room is reserved; None if there is none."""
         return self._head
 
     @property
     def current_head(self) -> Head | None:
-        """The gang for which room is reserved, unless the reservation is out of date."""
+        """The gang for which room is reserved; None if there is none, or if the reservation is out of date."""
         return None if self._stale else self._head
 
     @property
@@ -176,7 +176,7 @@ class PendingGangs:
         self._waiting[key] = waiter
         self._order.add(key, waiter.criteria)
         self._classes.add(key, waiter.alike, waiter.criteria)
-        self._swept.add(key)  # its caller tries it
+        self._swept.add(key)  # the caller tries this gang
 
     def forget(self, key: str) -> bool:
         """Remove a gang with its nominated room and reservation; return whether it was waiting."""
@@ -206,7 +206,10 @@ class PendingGangs:
             self._told[key] = sentence
 
     def get_failed_search(self, alike: Hashable, criteria: OrderCriteria) -> str | None:
-        """Return why the last search for victims failed for this class; None without one of at least this priority."""
+        """Return why the last search for victims failed for gangs of this class with at least this priority.
+
+        Return None if no such search has failed.
+        """
         result = self._tried.get(alike)
         return result[1] if result is not None and result[0] >= criteria.priority else None
 
@@ -222,11 +225,11 @@ class PendingGangs:
         self._tried.clear()
 
     def nominate(self, key: str, criteria: OrderCriteria, placement: Placement) -> None:
-        """Nominate a placement to a gang: reserve its nodes until the victims there are gone and the gang starts."""
+        """Nominate a placement to a gang: reserve its nodes until the victims there are deleted and the gang starts."""
         self._nominated[key] = criteria, placement
 
     def is_nominated(self, key: str) -> bool:
-        """Return whether a placement is nominated to a gang that waits until the victims there are gone."""
+        """Return whether a placement is nominated to a gang that waits until the victims on its nodes are deleted."""
         return key in self._nominated
 
     def withdraw(self, key: str) -> bool:
@@ -304,7 +307,7 @@ class PendingGangs:
         return next((key for key in keys if key not in self._swept), None)
 
     def is_head_overtaken(self) -> bool:
-        """Return whether a waiting gang comes before the head, by the present shares of their tenants."""
+        """Return whether a waiting gang comes before the head, by the current shares of their tenants."""
         return self._head is not None and any(True for _ in self._iterate_before(self._head))
 
     def may_overtake_head(self, tenant: str) -> bool:
@@ -322,14 +325,14 @@ class PendingGangs:
         return self._order.iterate_before(self.rank(head.key, head.criteria), self._get_share)
 
     def rank(self, key: str, criteria: OrderCriteria) -> Rank:
-        """Return the sort key of a gang among those that wait."""
+        """Return the sort key of a gang among the waiting gangs."""
         return make_rank(key, criteria, self._get_share(criteria.tenant))
 
     def _get_share(self, tenant: str) -> float:
         return self._room.shares.share(tenant, self._sum_totals())
 
     def reserve_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
-        """Make a gang that did not fit the head, and reserve room for it, unless the present head comes before it.
+        """Make a gang that did not fit the head, and reserve room for it, unless the current head comes before it.
 
         Return the refusal if the gang would not fit even after all running gangs ended; else None.
         placing: finds nodes for the gang, in addition to the room that other gangs use.
@@ -344,15 +347,16 @@ class PendingGangs:
         return self._reserve(key, waiter.alike, waiter.criteria, placing, now)
 
     def precedes(self, head: Head, key: str, criteria: OrderCriteria) -> bool:
-        """Return whether the head comes before another gang, by the present shares of their tenants."""
+        """Return whether the head comes before another gang, by the current shares of their tenants."""
         return self.rank(head.key, head.criteria) < self.rank(key, criteria)
 
     def recall_delayed_head(
         self, key: str, alike: Hashable, criteria: OrderCriteria, end: EndTime | None
     ) -> Head | None:
-        """Return the head if it is known to prevent the start of gangs of this class, since nothing has changed.
+        """Return the head if an earlier decision, which is still valid, says that gangs of this class would delay it.
 
-        Return None if `find_delayed_head` must decide. end: when the gang would end.
+        Return None if `find_delayed_head` must decide.
+        end: when the gang would end; None if that is unknown.
         """
         head = self._head
         if head is None or head.key == key or self._stale or self._nominated or alike not in self._list_kept(head):
@@ -375,9 +379,9 @@ class PendingGangs:
 
         Return None if the gang may start, and count it as started before the head.
 
-        alike: the gang's class.
-        gang_use: the room that the gang would use.
-        end: when the gang would end.
+        alike: the key of the gang's class.
+        gang_use: the amounts that the gang would use on each node.
+        end: when the gang would end; None if that is unknown.
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != gang_use.shape):

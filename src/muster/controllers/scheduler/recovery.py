@@ -2,8 +2,8 @@
 
 If the lost pods are not placed in time, all pods of the gang are evicted, and their controllers recreate them. A gang
 with pods that no controller recreates keeps its nodes. So does a gang with a queue, if the queue evicts it in time
-(`waitForPodsReady.recoveryTimeout`). The time is measured by the monotonic clock, from the scheduler's restart on; the
-time of day is only shown.
+(`waitForPodsReady.recoveryTimeout`). The time is measured by the monotonic clock, and starts again when the scheduler
+restarts. The time of day is only shown to users.
 """
 
 from datetime import datetime, timedelta
@@ -21,9 +21,11 @@ _QUEUE_LABELS = (QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, CLUSTER_QUEUE_NAME_LA
 def decide_give_back(state: SchedulerState, ask: GangTurn, now: float, time: datetime) -> tuple[str, str]:
     """Choose all running pods of a broken gang for eviction, if the gang has waited for room long enough.
 
-    Return the sentence on when the gang will give its nodes back, and the reason why it does now; each may be "".
+    Return the sentence on when the gang will give its nodes back, and the reason if it gives them back now; each may be
+    "".
 
-    now: monotonic. time: the time of day.
+    now: the monotonic time in seconds.
+    time: the time of day.
     """
     timeout = state.rules.recovery_timeout / durations.SECOND
     since, moment = state.broken.setdefault(ask.key, (now, time + timedelta(seconds=timeout)))

@@ -51,8 +51,8 @@ class Roster:
 
     All state is a cache, and no method waits.
 
-    names: the names of this scheduler; pods of other schedulers use room and count as members, and are never placed.
-    matches: whether a device matches an expression.
+    names: the names of this scheduler. Pods of other schedulers use room and count as members, but are never placed.
+    matches: returns whether a device matches an expression.
     """
 
     def __init__(
@@ -68,22 +68,22 @@ class Roster:
         self.gangs: dict[str, Gang] = {}
         self.leaving: dict[str, float] = {}  # pods being deleted that still use room, and their deadlines
         self._sources = sources
-        self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: pods that are counted only by the gang's source
+        self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: the pods that `others` returns
         self._names = names
         self.shares = Shares()
         self._stale: set[str] = set()  # gangs to update in the ledger
         self._nodes_version = 0
         self._assumed: set[str] = set()  # pods that use room since their decision, whose binding is not observed yet
-        self._sent: dict[str, str] = {}  # by UID, the nodes of pods whose binding is written and not yet observed
+        self._sent: dict[str, str] = {}  # by UID, the nodes of pods whose binding was written but not yet observed
 
     @cached_property
     def capacity(self) -> Capacity:
-        """The free amounts of the nodes, in arrays that are made when the first is needed."""
+        """The free amounts of the nodes, in arrays that are created at the first use."""
         return Capacity(self._strategy)
 
     @cached_property
     def _running(self) -> GangLedger:
-        """The running gangs, updated on demand."""
+        """The running gangs, updated at each use."""
         return GangLedger()
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
@@ -100,31 +100,31 @@ class Roster:
         return False
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> bool:
-        """Update a namespace that was added, changed or deleted; return whether that may matter to a pod."""
+        """Update a namespace that was added, changed or deleted; return whether that may affect a pod."""
         labels = new.metadata.labels if new is not None else None
         return self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
 
     def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> bool:
-        """Update a volume claim that was added, changed or deleted; return whether that may matter to a pod."""
+        """Update a volume claim that was added, changed or deleted; return whether that may affect a pod."""
         return self.capacity.set_claim(key_of(new if new is not None else old), new)
 
     def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:
-        """Update a volume that was added, changed or deleted; return whether that may matter to a pod."""
+        """Update a volume that was added, changed or deleted; return whether that may affect a pod."""
         return self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
 
     def slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> bool:
-        """Update devices that were added, changed or deleted; return whether that may matter to a pod."""
+        """Update devices that were added, changed or deleted; return whether that may affect a pod."""
         return self._equip_again(self.devices.set_slice(meta_of(new if new is not None else old).name, new))
 
     def device_class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> bool:
-        """Update a device class that was added, changed or deleted; return True, because it may matter to a pod."""
+        """Update a device class that was added, changed or deleted; return True, because it may affect a pod."""
         self._equip_again(self.devices.set_class(meta_of(new if new is not None else old).name, new))
         return True
 
     def resource_claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
         """Update a resource claim that was added, changed or deleted.
 
-        Return whether that may matter to a pod, such as one that waits for it.
+        Return whether that may affect a pod, such as a pod that waits for the claim.
         """
         changed = self._equip_again(self.devices.set_claim(key_of(new if new is not None else old), new))
         self.capacity.retire(self.devices.take_forgotten())
@@ -155,7 +155,7 @@ class Roster:
         return guest_of(pod, self.devices.held_by(pod.metadata.uid) if pod.spec.resource_claims else ())
 
     def _seat(self, pod: Pod, node: str) -> None:
-        """Count the devices of a pod's claims as used on its node."""
+        """Count the devices of a pod's claims as used on the pod's node."""
         if pod.spec.resource_claims:
             self._equip_again(self.devices.seat(pod, node))
 
@@ -172,7 +172,7 @@ class Roster:
         gang.bound.pop(uid, None)
         self.leaving.pop(uid, None)
         holds = new is not None and not is_finished(new)
-        # An event may be older than this scheduler's binding, so a pod that was bound here stays bound.
+        # An event may be older than this scheduler's binding, so a pod that this scheduler bound stays bound.
         node = pod.spec.node_name or self._sent.get(uid, "")
         if pod.spec.node_name or not holds:
             self._sent.pop(uid, None)
@@ -216,7 +216,10 @@ class Roster:
         return released
 
     def seat(self, pod: Pod) -> tuple[str, Guest] | None:
-        """Return a pod's node, and the fields that the placement of other pods depends on; None without a node."""
+        """Return a pod's node, and the fields on which the placement of other pods depends.
+
+        Return None for a pod without a node or an ended pod.
+        """
         return (pod.spec.node_name, self._make_guest(pod)) if pod.spec.node_name and not is_finished(pod) else None
 
     def carrier_changed(self, key: str) -> None:
@@ -249,7 +252,7 @@ class Roster:
         return self._release(uid)
 
     def count_as_bound(self, pod: Pod, node: str) -> None:
-        """Count a pod as bound from now on, before its event arrives."""
+        """Count a pod as bound, before the event about its binding arrives."""
         key, uid = gang_of(pod, self._sources)[0], pod.metadata.uid
         self._assumed.discard(uid)
         if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
@@ -261,7 +264,8 @@ class Roster:
     def make_ledger(self, now: float, carried: Carried) -> GangLedger:
         """Return the running gangs with their starts and expected ends, updated where pods or carriers changed.
 
-        now: seconds since the epoch. carried: returns a gang's end by its carrier.
+        now: the current time, in seconds since the epoch.
+        carried: returns a gang's end by its carrier.
         """
         for key in self._stale:
             gang = self.gangs.get(key)
@@ -276,7 +280,7 @@ class Roster:
             "going": RunningGang(tuple(going), 0.0, EndTime(now, is_enforced=True)),
             "late": RunningGang(tuple(self.leaving.keys() - going), 0.0),
         }
-        for name, running in others.items():  # keys of gangs contain a slash, so these differ
+        for name, running in others.items():  # keys of gangs contain a slash, so these names differ from them
             self._running.set(name, running, self.capacity)
         return self._running
 
@@ -292,7 +296,7 @@ class Roster:
         return self._others.get(key, {}).values()
 
     def _update_other(self, key: str, uid: str, pod: Pod | None) -> None:
-        """Add or replace one of the pods that `others` returns; None removes it."""
+        """Add or replace one of the pods that `others` returns. If the pod is None, remove it."""
         if pod is not None:
             self._others.setdefault(key, {})[uid] = pod
         elif others := self._others.get(key):
@@ -321,7 +325,7 @@ class Roster:
 
 
 def tenant_of(pod: Pod) -> str:
-    """Return the tenant of a pod, which is compared with others in fair sharing of nodes.
+    """Return the tenant of a pod, which fair sharing of nodes compares with other tenants.
 
     The tenant is the pod's ClusterQueue or Volcano queue; without either, its namespace and LocalQueue.
     """

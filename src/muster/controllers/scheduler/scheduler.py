@@ -1,17 +1,17 @@
 """Bind the pods of a gang to nodes together, or none of them.
 
-`GangSource`s decide which pods form a gang: the pods of a Job that it wants to run now, unless the Job has
-`muster.dev/gang: "false"`, and pods that name a group. Any other pod is a gang of one. `muster.gang` decides placement.
-This module observes the cluster and writes decisions. Gangs that could not be placed wait, without further work, until
-a change could help them. If there are elastic Jobs (`sizes`), waiting gangs and free room are also considered together,
-to decide which Jobs shrink or grow.
+`GangSource`s decide which pods form a gang. The pods of a Job that should run now are a gang, unless the Job has
+`muster.dev/gang: "false"`. So are pods that name a group. Any other pod is a gang of one. `muster.gang` decides
+placement. This module observes the cluster and writes decisions. Gangs that could not be placed wait, without further
+work, until a change could help them. If there are elastic Jobs (`sizes`), waiting gangs and free room are also
+considered together, to decide which Jobs shrink or grow.
 
 A gang of several pods is bound by several writes. Each write records the intent on its pod
-(`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by the intent, and binds the rest before it
-places any other pod. If the unbound pods no longer fit, or the gang's carrier is deleted, the bound pods are deleted
-(`halves`). So in the end a gang is bound whole or not at all.
+(`muster.dev/binding-since`). A scheduler that starts finds half-bound gangs by the intent, and binds their other pods
+before it places any other pod. If the unbound pods no longer fit, or the gang's carrier is deleted, the bound pods are
+deleted (`halves`). So in the end a gang is bound whole or not at all.
 
-This module is the loop: it handles events, takes the next gang (`agenda`), and places it. Its state is the
+This module is the loop: it handles events, gets the next gang from the `agenda`, and places it. Its state is the
 `SchedulerState`. Its decisions are functions of `deciding`, `shortage`, `halves`, `recovery` and `lacking`. `Executor`
 executes the decisions about gangs that wait, and this module executes the start of a gang.
 """
@@ -78,9 +78,9 @@ class Scheduler(Reconciler):
 
     sources: the sources of gangs; the first source that claims a pod decides its gang.
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
-    queues_recover: whether the queue of a gang that stays broken takes its quota back, which ends all its pods.
-    matches: whether a device matches an expression of a class or a claim.
-    decisions: the decision log; by default a log that nothing reads.
+    queues_recover: whether the queue of a gang that stays broken evicts its workload, which ends all its pods.
+    matches: returns whether a device matches an expression of a class or a claim.
+    decisions: the decision log; by default a log that is never read.
     """
 
     name = "scheduler"
@@ -131,7 +131,10 @@ class Scheduler(Reconciler):
         self._follow(manager)
 
     def _follow(self, manager: Manager) -> None:
-        """Register handlers for the events of the cluster; those about nodes and volumes wait for the first pod."""
+        """Register handlers for the events of the cluster.
+
+        Handlers for nodes and volumes are registered at the first pod.
+        """
         around, roster = self._on_surroundings, self._state.roster
         manager.informer(POD_DISRUPTION_BUDGET, optional=True).on_change(self._on_budget)
         self._unfollowed: list[tuple[Informer[Any], Callable[[Any, Any], None]]] = [
@@ -151,9 +154,9 @@ class Scheduler(Reconciler):
             carriers.on_change(partial(self._on_carrier, source))
 
     def _follow_surroundings(self) -> None:
-        """Watch the nodes, volumes, claims and namespaces, from the first pod on.
+        """Watch the nodes, volumes, claims and namespaces, when the first pod is observed.
 
-        A cluster without pods makes no arrays, and so does not load numpy, which takes 12 MB.
+        A cluster without pods creates no arrays, and so does not load numpy, which takes 12 MB.
         """
         unfollowed, self._unfollowed = self._unfollowed, []
         for informer, handler in unfollowed:
@@ -241,7 +244,7 @@ class Scheduler(Reconciler):
         return None
 
     async def _reconcile_gang(self, key: str) -> Result:
-        """Place those pods of a gang that are due now; return when to reconcile the gang again."""
+        """Place the pods of a gang that are due now; return the seconds until its next reconcile, or None."""
         state = self._state
         if (pause := state.find_pause(key, self._clock.monotonic())) > 0:
             state.stop_waiting(key)
@@ -262,8 +265,8 @@ class Scheduler(Reconciler):
         refused: set[Hashable] = set()
         broken = False
         for turn in self._split_turns(due):
-            # Pods that are placed one by one find no room if a pod of the same class found none. A broken gang is
-            # repaired before it starts anything else, and waits as a broken gang.
+            # If a pod found no room, other pods of its class that are placed one by one find none, either. A broken
+            # gang is repaired before any other of its pods is placed, and waits as a broken gang.
             ask = self._make_ask(key, turn, carrier)
             if ask is None or ask.alike in refused or (broken and not turn.repairs):
                 continue
@@ -295,9 +298,9 @@ class Scheduler(Reconciler):
         return None
 
     def _report_lacking(self, key: str, sentence: str, carrier: Carrier | None) -> Result:
-        """Publish that a gang lacks pods, or its carrier, once the same lack has lasted a while.
+        """Publish that a gang lacks pods, or its carrier, after the same lack has lasted a while.
 
-        Return the seconds until then.
+        Return the seconds until then; None if there is nothing to publish later.
         """
         decision = decide_report(self._state, key, sentence, self._clock.monotonic())
         if not isinstance(decision, Pod):
@@ -323,7 +326,7 @@ class Scheduler(Reconciler):
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> GangTurn | None:
-        """Return the request for a turn; None if its pods are deleted or bound meanwhile, whose events follow."""
+        """Return the request for a turn; None if some of its pods were deleted or bound in the meantime."""
         capacity, gang = self._state.roster.capacity, self._state.roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
@@ -335,7 +338,8 @@ class Scheduler(Reconciler):
     async def _place(self, ask: GangTurn) -> bool:
         """Decide about a turn, and bind its pods together if they may start; return whether they were bound.
 
-        No `await` separates the decision from the assignment of room, so that no other task changes the state between.
+        No `await` separates the decision from the assignment of room, so that no other task changes the state in
+        between.
         """
         now, began = self._clock.now().timestamp(), self._clock.monotonic()
         outcome = decide_start(self._state.pending, ask, self._state.roster.capacity, now)
@@ -354,7 +358,7 @@ class Scheduler(Reconciler):
         return await self._start(ask, chosen)
 
     def _pick_devices(self, ask: GangTurn, chosen: Chosen) -> Chosen | None:
-        """Pick devices on the chosen nodes for the pods' claims; if a node lacks some, choose nodes without that one.
+        """Pick devices on the chosen nodes for the pods' claims. If a node lacks some, choose nodes without that node.
 
         Return the final choice; None if the gang fits on no other nodes.
         """
@@ -410,7 +414,7 @@ class Scheduler(Reconciler):
         self._records.record_placement(ask, bindings)
         if ask.carrier is not None and (under_way or (ask.turn.repairs and read_intent(ask.carrier.meta))):
             await self._binder.forget_intent(ask.carrier)
-        if len(bindings) < len(ask.turn.pods):  # pods above the minimum wait alone
+        if len(bindings) < len(ask.turn.pods):  # the pods above the minimum wait on their own
             self._state.agenda.gang(ask.key)
         return True
 

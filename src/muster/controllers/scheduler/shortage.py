@@ -1,4 +1,4 @@
-"""Decide about a gang that does not fit: reserve room for it, choose victims, and word the reason for users.
+"""Decide about a gang that does not fit: reserve room for it, choose victims, and compose the reason for users.
 
 The functions change only the `SchedulerState`; `executing` evicts and publishes.
 """
@@ -19,7 +19,7 @@ PREEMPT_SECONDS = 1.0
 
 
 def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
-    """Add a gang to the waiting gangs; a newly broken one also queues the broken gangs that may preempt it."""
+    """Add a gang to the waiting gangs. A newly broken gang also queues the broken gangs that may preempt it."""
     waiter = state.pending.get(ask.key)
     if ask.turn.repairs and (waiter is None or not waiter.criteria.broken):
         # This broken gang may be a victim for one of them.
@@ -29,7 +29,10 @@ def add_waiter(state: SchedulerState, ask: GangTurn) -> None:
 
 
 def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
-    """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish, or ""."""
+    """Reserve room for a gang if it comes first among the waiting gangs; return the sentence to publish, or "".
+
+    now: the current time, in seconds since the epoch.
+    """
     pending = state.pending
     waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
     before = pending.head
@@ -37,12 +40,12 @@ def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
     if never is not None:
         if before is not None and pending.head is None:
             state.agenda.sweep()  # retries the gangs that the former head prevented from starting
-        for_ever = never.is_of_room and not never.shape.unable  # reasons of other kinds may still change
+        for_ever = never.is_of_room and not never.shape.unable  # other reasons may still change
         return " It would not fit even if everything that ever ends had ended." if for_ever else ""
     head = pending.head
     if head is None or head.key != ask.key:
         return ""
-    if head.reservation.shadow is not None:  # by then gangs have ended, or run longer than expected
+    if head.reservation.shadow is not None:  # at that time gangs have ended, or run longer than expected
         state.agenda.sweep(max(head.reservation.shadow - now, 1.0))
     expected = describe_expected_start(head, now)
     return f" It goes first{expected}." if expected else ""
@@ -54,7 +57,7 @@ def find_victims(
     """Find running pods to evict for a gang, and nominate their room to it.
 
     Return the plan, or None without victims to evict now, and the sentence to publish.
-    resizes: whether the cluster has elastic gangs; they get a moment to shrink before pods are evicted.
+    resizes: whether the cluster has elastic gangs, which get a moment to shrink before pods are evicted.
     """
     pending, victims, agenda = state.pending, state.victims, state.agenda
     if resizes and pending.get(ask.key) is None:
@@ -70,7 +73,7 @@ def find_victims(
     plan = victims.decide(ask, state.list_budgets(), extra_use, now, broken)
     if isinstance(plan, GangPreemption):
         pending.nominate(ask.key, ask.criteria, plan.placement)
-        agenda.later(victims.gone_by(plan, now) - now)  # pods that are not gone by then no longer count as leaving
+        agenda.later(victims.gone_by(plan, now) - now)  # pods that still exist then no longer count as being deleted
         # The next gang of the class may find victims, too.
         if (alike := pending.next_alike(ask.alike)) is not None:
             agenda.gang(alike)
@@ -103,7 +106,10 @@ def mark_victims(state: SchedulerState, ask: GangTurn, plan: GangPreemption) -> 
 
 
 def _describe_victims(plan: GangPreemption, broken: Collection[str]) -> str:
-    """Return the sentences on how many pods are being evicted for a gang. broken: the gangs that are not whole."""
+    """Return the sentences on how many pods are being evicted for a gang.
+
+    broken: the gangs that run without some of their pods.
+    """
     rivals = sum(len(pods) for key, pods in plan.victims.items() if key in broken)
     weaker = sum(map(len, plan.victims.values())) - rivals
     words = f" {rivals} pods of other broken gangs are being evicted for it." if rivals else ""
@@ -111,7 +117,10 @@ def _describe_victims(plan: GangPreemption, broken: Collection[str]) -> str:
 
 
 def describe_expected_start(head: Head, now: float) -> str:
-    """Return the clause `, expected at TIME` about the head's start; "" if the time is unknown or has passed."""
+    """Return the clause `, expected at TIME` about the head's start; "" if the time is unknown or has passed.
+
+    now: the current time, in seconds since the epoch.
+    """
     shadow = head.reservation.shadow
     if shadow is None or shadow <= now:
         return ""

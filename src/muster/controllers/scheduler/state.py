@@ -1,7 +1,7 @@
 """Hold the scheduler's state: observed objects, decisions, and writes whose effect was not observed yet.
 
-A restart rebuilds the state from the cluster's objects; only how long gangs have waited is lost. The decision functions
-of this package read and change the state. They never await, so that no other task sees a state that is half changed.
+A restart rebuilds the state from the cluster's objects, except how long gangs have waited. The decision functions of
+this package read and change the state. They never await, so that no other task sees a half-changed state.
 """
 
 from collections import Counter
@@ -20,7 +20,8 @@ from muster.controllers.scheduler.pending import PendingGangs
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Victims
 
-# The seconds for which a node stays closed to a pod that it was refused, and for which a gang that starts over rests.
+# The seconds for which a node stays excluded for a pod whose binding there was refused, and for which a gang that
+# starts over is not placed.
 REST_SECONDS = 60.0
 
 
@@ -36,7 +37,11 @@ class Rules(Struct, frozen=True):
 
 
 class WaitReason(Struct, frozen=True):
-    """The reason, other than room, for which a gang waits. since: monotonic. published: the last Event's sentence."""
+    """The reason, other than room, for which a gang waits.
+
+    since: the monotonic time since which it holds.
+    published: the sentence of the last Event about it.
+    """
 
     since: float
     sentence: str
@@ -44,7 +49,12 @@ class WaitReason(Struct, frozen=True):
 
 
 class VictimPod(Struct, frozen=True):
-    """A pod to be evicted. gang: its own gang. by: the gang for which it is evicted; "" if that is no longer known."""
+    """A pod to be evicted.
+
+    gang: the pod's own gang.
+    by: the gang for which the pod is evicted; "" if that is no longer known.
+    message: the reason, for users.
+    """
 
     gang: str
     pod: Pod
@@ -53,11 +63,12 @@ class VictimPod(Struct, frozen=True):
 
 
 class HalfBound(Struct):
-    """The facts about gangs of which only some pods are bound. All times are monotonic.
+    """Facts about gangs of which only some pods are bound. All times are seconds on the monotonic clock.
 
-    closed: by the UID of a pod, the nodes to which the server refused to bind it, and until when they are excluded.
-    resting: by the key of a gang that started over, until when the gang is not placed.
-    since: by the key of a gang with bound pods that no controller recreates, since when its unbound pods do not fit.
+    closed: the nodes to which the server refused to bind a pod, and the end of their exclusion, by the pod's UID.
+    resting: the time until which a gang that started over is not placed, by the gang's key.
+    since: the time since when a gang's unbound pods do not fit, by the gang's key; only gangs with bound pods that no
+    controller recreates.
     """
 
     closed: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -70,12 +81,15 @@ class HalfBound(Struct):
         self.since.pop(key, None)
 
     def open_node(self, name: str) -> None:
-        """Allow a node that changed again for the pods whose binding the server refused there."""
+        """Allow a changed node again for the pods whose binding there was refused."""
         for nodes in self.closed.values():
             nodes.pop(name, None)
 
     def find_closed(self, pods: Iterable[Pod], now: float) -> frozenset[str]:
-        """Return the nodes to which the server recently refused to bind some of the pods."""
+        """Return the nodes to which the server recently refused to bind some of the pods.
+
+        now: the monotonic time in seconds.
+        """
         nodes = (self.closed.get(pod.metadata.uid, {}).items() for pod in pods)
         return frozenset(node for closed in nodes for node, until in closed if until > now)
 
@@ -93,7 +107,12 @@ class Displaced(Struct):
     begun: Counter[str] = field(default_factory=Counter)
 
     def choose(self, gang: str, pod: Pod, by: str, message: str) -> None:
-        """Choose a pod as a victim. gang: the pod's gang. by: the gang for which it is evicted. message: for users."""
+        """Choose a pod as a victim.
+
+        gang: the pod's gang.
+        by: the gang for which it is evicted.
+        message: the reason, for users.
+        """
         self.chosen[pod.metadata.uid] = VictimPod(gang, pod, by, message)
         self.spared.pop(pod.metadata.uid, None)
 
@@ -117,14 +136,14 @@ class SchedulerState(Struct):
 
     roster: the gangs, and the free amounts of the nodes.
     carriers: a reader of the gangs' carriers.
-    pending: the gangs that wait for room, and what is reserved for them.
+    pending: the gangs that wait for room, and the room that is reserved for them.
     victims: the running gangs as candidates for preemption.
     list_budgets: returns the PodDisruptionBudgets.
     agenda: the writer of the scheduler's work queue.
     rules: the settings for broken gangs.
-    lacking: why gangs wait, if they lack something other than room, such as pods.
+    lacking: why gangs wait that lack something other than room, such as pods.
     shrunk: the gangs with fewer members than their carriers record.
-    half_bound: the gangs of which some pods are bound.
+    half_bound: the facts about gangs of which only some pods are bound.
     broken: since when broken gangs find no room (monotonic), and the time of day at which they give their nodes back.
     displaced: the pods chosen as victims.
     """
@@ -167,9 +186,9 @@ class SchedulerState(Struct):
         self.stop_waiting(key)
 
     def stop_waiting(self, key: str) -> None:
-        """Remove a gang from those that wait for room, as it starts or lacks something else; spare its victims.
+        """Remove a gang from those that wait for room, because it starts or lacks something else.
 
-        The other waiting gangs are tried again.
+        Spare its victims, and try the other waiting gangs again.
         """
         if self.pending.forget(key):
             self.agenda.sweep()
@@ -198,7 +217,7 @@ class SchedulerState(Struct):
     def find_pause(self, key: str, now: float) -> float:
         """Return for how many seconds a gang must not be placed: it starts over, or its running pods are being evicted.
 
-        now: monotonic.
+        now: the monotonic time in seconds.
         """
         rest = self.half_bound.resting.get(key, 0.0) - now
         if rest > 0:

@@ -15,7 +15,7 @@ from muster.runtime.objects import key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# The most conditions to write concurrently.
+# The maximum number of conditions to write concurrently.
 AT_ONCE = 64
 
 # The maximum number of nodes to name in an event.
@@ -50,7 +50,7 @@ class Teller:
         await asyncio.gather(*marks)
 
     def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:
-        """Record a warning event on the gang's carrier, if any, and on one of its pods."""
+        """Record a warning event on the gang's carrier, if it has one, and on one of its pods."""
         if carrier is not None:
             self._recorder.event(carrier.reference, "Warning", reason, sentence)
         self._recorder.event(make_reference(POD, pod), "Warning", reason, sentence)

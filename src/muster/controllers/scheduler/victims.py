@@ -1,4 +1,4 @@
-"""Choose victims for a gang that finds no room, from the roster. This module writes nothing."""
+"""Choose victims for a gang that finds no room, from the roster. This module writes no objects."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -29,7 +29,7 @@ from muster.runtime.objects import key_of
 
 _USUAL_GRACE = 30
 
-# Returns the quorums that a gang needs to keep running; none: all its pods.
+# Returns the quorums that a gang needs to keep running; empty if it needs all its pods.
 Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
 
 
@@ -37,7 +37,10 @@ class Victims:
     """The running gangs as candidates for preemption, each cached until one of its pods changes."""
 
     def __init__(self, roster: Roster, needs: Needs, least: float = 0.0) -> None:
-        """Start with an empty cache. least: the seconds for which every started pod is protected."""
+        """Start with an empty cache.
+
+        least: the seconds for which every started pod is protected.
+        """
         self._roster = roster
         self._needs = needs
         self._least = least
@@ -56,7 +59,9 @@ class Victims:
 
         Return None if the gang may not preempt, or if no gang of lower priority runs.
 
-        extra_use: the room reserved for other gangs, minus the room of pods that are being deleted.
+        extra_use: the amounts on each node that are reserved for other gangs, minus those of pods that are being
+        deleted.
+        now: the current time, in seconds since the epoch.
         broken: broken gangs that are preempted first, regardless of their priority, the last one first.
         """
         strong = compute_strength(ask.turn.pods)
@@ -83,7 +88,7 @@ class Victims:
         return chosen if enough else list(gang.bound.values())
 
     def gone_by(self, plan: GangPreemption, now: float) -> float:
-        """Return when the plan's victims, and the pods that are being deleted already, should be gone."""
+        """Return when the plan's victims, and the pods that are being deleted already, should be deleted."""
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
         graces = [_find_grace(pod) for pod in bound if pod.metadata.uid in uids]
@@ -91,7 +96,10 @@ class Victims:
         return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
     def protected_until(self, ask: GangTurn, now: float) -> float | None:
-        """Return when the first gang of lower priority loses its protection as a recent start; None if none has it."""
+        """Return when the first gang of lower priority loses its protection as a recent start, or None.
+
+        The result is None if no such gang is protected.
+        """
         strong = compute_strength(ask.turn.pods)
         if strong is None:
             return None
@@ -144,7 +152,7 @@ def _find_grace(pod: Pod) -> float:
 
 
 def _find_covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
-    """Return the UIDs of the pods whose eviction a budget counts; pods that have not started do not count."""
+    """Return the UIDs of the pods whose eviction a budget counts. Pods that have not started do not count."""
     matcher = label_matcher(budget.spec.selector)
     return frozenset(
         pod.metadata.uid for pod in pods if pod.status.phase != "Pending" and matcher.matches(pod.metadata.labels)

@@ -1,8 +1,8 @@
 """Reconcile Volcano's Jobs: read caches, call `muster.jobs.volcano.decide`, write its plan.
 
 A Job is not reconciled before the caches show this controller's own writes. All memory is a cache, except for pods that
-were deleted at once. If the controller is killed before it handles such a pod, the pod is created again and no policy
-applies.
+were deleted without a grace period. If the controller is killed before it handles such a pod, the pod is created again
+and no policy applies.
 """
 
 from msgspec import Struct, field
@@ -27,7 +27,7 @@ from muster.runtime.writes import Refusal
 
 WORKERS = 4
 
-# The pods of a Job change many at a time: the changes within this time cause one reconcile. The time grows with the
+# Many pods of a Job change at the same time. All changes within this time cause one reconcile. The time grows with the
 # number of pods, so that reconciles of a big Job cost a few percent of the time.
 GATHER_SECONDS = 0.05
 GATHER_SECONDS_PER_POD = 0.0002
@@ -39,7 +39,7 @@ _BY_JOB = "volcano-job-uid"
 class _Memory(Struct):
     """The state that the controller keeps of a Job between two reconciles.
 
-    lost: pods that were deleted at once, by name.
+    lost: pods that were deleted without a grace period, by name.
     pods: how many pods the Job had at the last reconcile.
     waits: whether the Job waits until the caches show this controller's writes.
     expected: the writes that the caches do not show yet.
@@ -113,7 +113,7 @@ class VolcanoJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - now).total_seconds())
 
     async def _perform(self, job: Job, plan: VolcanoJobPlan, memory: _Memory) -> None:
-        """Write the plan, with events. Raises the first error, after all other writes have been tried."""
+        """Write the plan, with events. Raises the first error after all other writes were tried."""
         if plan.expired:
             await self._writer.delete_job(job)
             return
@@ -136,13 +136,13 @@ class VolcanoJobController(Reconciler):
 
 
 def _uid_of_job(pod: Pod) -> tuple[str, ...]:
-    """Return the key of a pod in the index `_BY_JOB`: the Job of Volcano's that controls it; other pods have none."""
+    """Return the key of the Volcano Job that controls a pod, for the index `_BY_JOB`; empty for any other pod."""
     owner = _job_of(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def _job_of(pod: Pod) -> OwnerReference | None:
-    """Return the owner reference of the Job of Volcano's that controls the pod; None if no such Job does."""
+    """Return the owner reference of the Volcano Job that controls the pod; None if no such Job does."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and VOLCANO_JOB.is_of(owner) else None
 
@@ -157,6 +157,6 @@ def _has_gone(old: PodGroup | None, new: PodGroup | None) -> bool:
 
 
 def _index_by_owner(group: PodGroup) -> tuple[str, ...]:
-    """Return the key of the Job that the group belongs to."""
+    """Return the key of the Job to which the group belongs; empty if it belongs to none."""
     owner = controller_of(group.metadata)
     return (f"{group.metadata.namespace}/{owner.name}",) if owner is not None and VOLCANO_JOB.is_of(owner) else ()

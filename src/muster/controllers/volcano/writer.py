@@ -21,7 +21,7 @@ from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
 
-# Concurrent requests, over all Jobs.
+# The maximum number of concurrent requests for all Jobs.
 AT_ONCE = 128
 # The size of the first batch of a Job's pods.
 FIRST_BATCH = 8
@@ -49,7 +49,7 @@ class Writer:
     async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
         """Create and correct the Job's objects other than pods; return the server's refusals.
 
-        group: the existing PodGroup.
+        group: the existing PodGroup; None if there is none.
         """
         desired: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
         if (service := children.service) is not None:
@@ -87,7 +87,7 @@ class Writer:
         return [answer for answer in await self._writes.each(annotate, pods) if answer is not None]
 
     async def store_status(self, job: Job, status: JobStatus, expected: Expectations) -> None:
-        """Store the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
+        """Store the status. Raises `ApiError` (Conflict) if the Job has changed since it was read."""
         whole = {"op": "add", "path": "/status", "value": msgspec.to_builtins(status)}
         expected.wrote_owner(await self._client.edit_object(VOLCANO_JOB, job, [whole], subresource="status"))
 
@@ -110,7 +110,7 @@ class Writer:
         """Create the pods; return the server's refusals.
 
         The pods are created in batches that double in size, so that few requests are made if the server refuses all.
-        After a batch with a refusal, the other pods are left to the next decision.
+        After a batch with a refusal, the next decision creates the other pods.
         """
 
         async def create(pod: Pod) -> None:
@@ -141,9 +141,9 @@ class Writer:
             )
 
     async def _make(self, thing: tuple[Kind[T], T]) -> T:
-        """Create an object, or return the Job's own existing one.
+        """Create an object, or return the Job's own existing object.
 
-        Raises `ApiError` (AlreadyExists) if another object has the name, perhaps not for long.
+        Raises `ApiError` (AlreadyExists) if another object has the name, perhaps only for a moment.
         """
         kind, wanted = thing
         try:
@@ -163,7 +163,7 @@ class Writer:
 
 
 def _is_usable(kind: Kind[Any], existing: object | None, desired: object) -> bool:
-    """Return whether an existing object may be used: one that the Job owns, or a Service that a user made."""
+    """Return whether an existing object may be used: the Job owns it, or it is a Service that a user made."""
     if existing is None:
         return False
     owner = controller_of(meta_of(existing))
@@ -171,7 +171,7 @@ def _is_usable(kind: Kind[Any], existing: object | None, desired: object) -> boo
 
 
 def _make_patch(desired: Any, existing: Any) -> dict[str, Any]:
-    """Return the patch that corrects the Job's own object after the Job was resized."""
+    """Return the patch that corrects the Job's own object after the Job was resized; {} if there is nothing to do."""
     if existing is None or controller_of(meta_of(existing)) != controller_of(meta_of(desired)):
         return {}
     if isinstance(desired, ConfigMap) and existing.data != desired.data:

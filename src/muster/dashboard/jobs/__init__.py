@@ -1,1 +1,1 @@
-"""What the pages about jobs decide, apart from the requests of a viewer."""
+"""The decisions behind the pages about jobs, separate from the handling of requests."""

@@ -1,4 +1,4 @@
-"""Decide what a viewer can do to a job now, and name the commands that do the same. Pure."""
+"""Decide which changes a viewer can make to a job now, and which commands do the same. Pure."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,7 +22,11 @@ TRIALS = "cancel-trials"
 
 
 class JobChoice(Struct, frozen=True):
-    """A change of a job that a page offers. name: the last part of its address. ends: whether it ends the job."""
+    """A change of a job that a page offers.
+
+    name: the last segment of its address.
+    ends: whether the change ends the job.
+    """
 
     name: str
     title: str
@@ -30,9 +34,9 @@ class JobChoice(Struct, frozen=True):
 
 
 def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
-    """Return the changes that a page offers for a job in its state, those that end the job last.
+    """Return the changes that a page offers for a job in its current state; changes that end the job come last.
 
-    For a finished job that is a retry of a sweep's unfinished trials, or none; none for a job that is ending.
+    A finished job has only the retry of a sweep's unfinished trials, if any. A job that is ending has none.
     """
     job, word = readings.job, readings.state.word
     if readings.state.finished:
@@ -58,10 +62,10 @@ def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
 
 
 def list_parts(job: JobRecord) -> dict[str, Part]:
-    """Return the parts of a job that can change size, by the name of the role; "" for a job with one part.
+    """Return the parts of a job that can be resized, by role; the key "" for a job without roles.
 
-    The result is empty if the job has ended, if it runs with fewer pods than it requested, or if its parts have a
-    fixed size.
+    The result is empty if the job has ended, if it runs with fewer pods than requested, or if its parts have fixed
+    sizes.
     """
     can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
     if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):
@@ -72,7 +76,7 @@ def list_parts(job: JobRecord) -> dict[str, Part]:
 
 
 def list_commands(readings: JobReadings) -> list[str]:
-    """Return the commands that show and do the same as the page of a job."""
+    """Return the commands that show and change what the page of a job does."""
     name, job, state = readings.name, readings.job, readings.state
     where = f"-n {shlex.quote(readings.namespace)}"
     target = f"{shlex.quote(name)} {where}"
@@ -93,13 +97,13 @@ def list_commands(readings: JobReadings) -> list[str]:
 
 
 def list_other_commands(name: str, namespace: str) -> list[str]:
-    """Return the commands that show what is recorded about a name that no job has."""
+    """Return the commands that show the records about a name that no job has."""
     target = f"{shlex.quote(name)} -n {shlex.quote(namespace)}"
     return [f"muster why {target} --history", f"muster history {target}"]
 
 
 def list_cron_choices(cron_job: CronJob, unfinished: Sequence[str]) -> list[JobChoice]:
-    """Return the changes that a page offers for a CronJob in its state, those that end jobs last.
+    """Return the changes that a page offers for a CronJob in its current state; changes that end jobs come last.
 
     unfinished: the names of its jobs that have not ended.
     """
@@ -110,10 +114,10 @@ def list_cron_choices(cron_job: CronJob, unfinished: Sequence[str]) -> list[JobC
 
 
 def list_cron_commands(cron_job: CronJob, *, has_namesake: bool) -> list[str]:
-    """Return the commands that show and do the same as the page of a CronJob.
+    """Return the commands that show and change what the page of a CronJob does.
 
-    has_namesake: whether a job has the name of the CronJob. The commands of Muster then mean that job, so kubectl's are
-    returned.
+    has_namesake: whether a job has the same name as the CronJob. Muster's commands would then apply to the job, so that
+    kubectl commands are returned.
     """
     name, namespace = shlex.quote(cron_job.metadata.name), shlex.quote(cron_job.metadata.namespace)
     is_held = bool(cron_job.spec.suspend)

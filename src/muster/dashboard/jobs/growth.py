@@ -1,7 +1,7 @@
-"""Say what will happen to a job that changes its size, as far as that is known before the size is. Pure.
+"""Predict the effect of resizing a job, as far as it is known before the user enters the size. Pure.
 
-No forecast knows jobs that are there already. The workers that a job would get are therefore planned as a job of
-their own, in the same queue, with the same requests.
+Forecasts do not support resizing an existing job. The additional workers are therefore planned as a separate job in the
+same queue, with the same requests.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _LABELS = (QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL)
 
 
 def describe_scale(job: JobRecord, part: Part) -> list[str]:
-    """Return sentences on the size of a job's part, its bounds, and what a change does to running workers."""
+    """Return sentences about the size of a job's part, its bounds, and the effect of a change on running workers."""
     whose = f"Its role {part.name}" if part.place is not None and len(job.roles) > 1 else "It"
     said = [f"{whose} has {count_of(part.workers, 'worker')} now."]
     if part.bounds is not None:
@@ -38,7 +38,7 @@ def _describe_change(job: JobRecord) -> str:
 
 
 def find_page_objection(part: Part, workers: int) -> str:
-    """Return why a page refuses a new size of a job's part; "" if it does not.
+    """Return the reason why a page refuses a new size of a job's part; "" if it accepts the size.
 
     Unlike the command, a page also refuses a size above the bounds of an elastic job.
     """
@@ -52,18 +52,20 @@ def find_page_objection(part: Part, workers: int) -> str:
 
 
 def list_growths(part: Part) -> list[int]:
-    """Return the numbers of additional workers to forecast: one, and as many as the bounds allow.
+    """Return the numbers of additional workers to forecast: one, and the maximum that the bounds allow.
 
-    The result is empty if the bounds allow no more.
+    The result is empty if the bounds allow no more workers.
     """
     room = part.bounds.most - part.workers if part.bounds is not None else 1
     return sorted({min(room, 1), room} - {0}) if room > 0 else []
 
 
 def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) -> dict[str, Any]:
-    """Return the manifest of a Job that stands for the additional workers of a job in a forecast.
+    """Return the manifest of a Job that represents the additional workers of a job in a forecast.
 
-    job: the job's manifest. template: of its pods. more: how many workers.
+    job: the manifest of the job.
+    template: the job's pod template.
+    more: the number of additional workers.
     """
     meta = job["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name in _LABELS}
@@ -79,5 +81,8 @@ def make_growth(job: Mapping[str, Any], template: Mapping[str, Any], more: int) 
 
 
 def describe_growth(plan: ObjectPlan, more: int, now: datetime) -> str:
-    """Return the forecast of additional workers as text: whether they would start, and why not. more: how many."""
+    """Return the forecast for additional workers as text: whether they would start, and why not.
+
+    more: the number of additional workers.
+    """
     return describe_forecast(plan, now, "One more worker" if more == 1 else f"{more} more workers")

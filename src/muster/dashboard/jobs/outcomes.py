@@ -1,4 +1,4 @@
-"""Say what will happen to a job or a CronJob if its viewer changes it. Pure."""
+"""Describe what happens to a job or CronJob if the viewer changes it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from muster.insight.why.quota import describe_quota
 
 
 def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
-    """Return sentences on what happens to a job when it is cancelled.
+    """Return sentences about the effect of cancelling a job.
 
     is_embedded: whether the cluster is embedded, and keeps cancelled jobs.
     """
@@ -23,31 +23,37 @@ def describe_cancel(readings: JobReadings, *, is_embedded: bool) -> list[str]:
 
 
 def describe_cancel_trials(readings: JobReadings) -> list[str]:
-    """Return sentences on what happens to a sweep when some of its trials are cancelled."""
+    """Return sentences about the effect of cancelling some trials of a sweep."""
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in readings.live), default=0)
     time = f"within {format_span(seconds)}" if seconds else "at once"
     return [f"A trial that runs ends {time}, and one that waits never starts. The other trials go on."]
 
 
 def describe_hold(readings: JobReadings) -> list[str]:
-    """Return sentences on what happens to a job when it is held."""
+    """Return sentences about the effect of holding a job."""
     said = [*_describe_workers(readings, ", and starts from its beginning once the job is released")]
     return [*said, *_describe_given_back(readings), "The job does not start until somebody releases it."]
 
 
 def describe_release(plan: ObjectPlan | None, now: datetime) -> list[str]:
-    """Return sentences on what happens to a job when it is released. plan: the forecast; None if there is none."""
+    """Return sentences about the effect of releasing a job.
+
+    plan: the forecast; None if there is none.
+    """
     return ["The job queues again.", *([describe_forecast(plan, now)] if plan is not None else ())]
 
 
 def describe_forecast(plan: ObjectPlan, now: datetime, who: str = "It") -> str:
-    """Return a forecast as lines: a sentence with its verdict, and the reasons. who: the subject of the sentence."""
+    """Return a forecast as lines: a sentence with its verdict, then the reasons.
+
+    who: the subject of the sentence.
+    """
     reasons = [f"{about}: {text}" if about else text for about, text in describe_plan(plan, now)]
     return "\n".join([f"{who} {describe_verdict(plan)}.", *reasons])
 
 
 def describe_cron_hold(unfinished: Sequence[str]) -> list[str]:
-    """Return sentences on what happens when a CronJob is held.
+    """Return sentences about the effect of holding a CronJob.
 
     unfinished: the names of its jobs that have not ended.
     """
@@ -57,10 +63,10 @@ def describe_cron_hold(unfinished: Sequence[str]) -> list[str]:
 
 
 def describe_cron_cancel(unfinished: Sequence[str], *, is_embedded: bool) -> list[str]:
-    """Return sentences on what happens when a CronJob is cancelled.
+    """Return sentences about the effect of cancelling a CronJob.
 
-    unfinished: the names of its jobs that have not ended. is_embedded: whether the cluster is embedded, and keeps
-    cancelled jobs.
+    unfinished: the names of its jobs that have not ended.
+    is_embedded: whether the cluster is embedded, and keeps cancelled jobs.
     """
     said = ["It starts no jobs until somebody releases it."]
     if not unfinished:
@@ -75,9 +81,10 @@ def describe_cron_cancel(unfinished: Sequence[str], *, is_embedded: bool) -> lis
 
 
 def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetime) -> list[str]:
-    """Return sentences on when a CronJob starts jobs once it is released.
+    """Return sentences about when a CronJob starts jobs after it is released.
 
-    released: the CronJob after the release, as `describe_cron_job` returns it. policy: its concurrencyPolicy.
+    released: the CronJob after the release, as `describe_cron_job` returns it.
+    policy: the concurrencyPolicy of the CronJob.
     """
     at, running = released["nextStart"], released["running"]
     if not released["canStart"]:
@@ -95,9 +102,9 @@ def describe_cron_release(released: Mapping[str, Any], policy: str, now: datetim
 
 
 def _describe_workers(readings: JobReadings, becomes: str = "") -> list[str]:
-    """Return a sentence on how the running workers end, or that none runs.
+    """Return a sentence about how the running workers end, or that no worker runs.
 
-    becomes: the end of the sentence, about what follows.
+    becomes: the end of the sentence, about what happens next.
     """
     live = readings.live
     if not live:
@@ -116,7 +123,7 @@ def _name_nodes(readings: JobReadings) -> str:
 
 
 def _describe_given_back(readings: JobReadings) -> list[str]:
-    """Return a sentence on the quota that the job gives back; none if it holds none."""
+    """Return a sentence about the quota that the job will release; empty if it holds none."""
     quota = readings.quota_state
     level = describe_quota(readings)
     if quota is None or quota.stopped or quota.finished or level.state != "done" or not level.lines:

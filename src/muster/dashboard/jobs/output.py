@@ -1,7 +1,7 @@
 """Stream the output of a job: its newest lines to an open page, or all of it into a file.
 
-The server keeps little of it. For a page that reads slowly the oldest lines that wait are left out, and a slow download
-slows down the reading of the log.
+The server buffers little. For a page that reads slowly, the oldest buffered lines are dropped. A slow download slows
+down the reading of the log.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from muster.runtime.realclock import Clock, RealClock
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# Lines are sent together that come within this time.
+# Lines that arrive within this time are sent together.
 _BATCH_SECONDS = 0.15
 _HEARTBEAT_SECONDS = 5.0
-# As many pieces of a download wait for its reader.
+# The maximum number of pieces of a download that are buffered for its reader.
 _MOST_PIECES = 8
 
 
 async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> AsyncIterator[bytes]:
-    """Yield the newest lines of a job, then new ones to its end, as server-sent events.
+    """Yield the newest lines of a job, then further lines until it ends, as server-sent events.
 
-    If the job is deleted, the events go on until another job has its name.
+    If the job is deleted, the stream continues until another job has its name.
     """
     tray, changed, clock = Tray(), asyncio.Event(), RealClock()
     states: list[JobState] = []
@@ -44,7 +44,7 @@ async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> Asyn
     async def show(worker: str, stream: bytes, text: bytes) -> None:
         tray.add(worker, stream, text)
         changed.set()
-        await asyncio.sleep(0)  # a program that prints without end does not keep other tasks waiting
+        await asyncio.sleep(0)  # lets other tasks run while a program prints continuously
 
     def warn(sentence: str) -> None:
         tray.add("muster", b"stderr", f"{sentence}\n".encode())
@@ -83,7 +83,10 @@ async def follow_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> Asyn
 
 
 async def follow_successor(client: Client, namespace: str, name: str, uid: str) -> AsyncGenerator[bytes, None]:
-    """Yield the events after the deletion of a job, to the one that another job has its name. uid: of the first."""
+    """Yield the events after the deletion of a job. The last event reports that another job has its name.
+
+    uid: the UID of the deleted job.
+    """
     yield encode_event("deleted", {"text": "the job was deleted", "uid": uid})
     waiting = asyncio.create_task(wait_for_successor(client, RealClock(), Random(), namespace, name, uid))
     try:
@@ -115,7 +118,7 @@ def _describe_end(following: "asyncio.Task[Ending]") -> str:
 
 
 def encode_event(name: str, data: object) -> bytes:
-    """Return a server-sent event with this name and with the data as JSON."""
+    """Return a server-sent event with this name, and with the data as JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), msgspec.json.encode(data))
 
 
@@ -140,7 +143,8 @@ async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> l
 async def read_whole(client: Client, job: JobRecord, excerpt: Excerpt, *, marked: bool) -> AsyncIterator[bytes]:
     """Yield the existing output of a job in pieces.
 
-    marked: whether each line begins with the rank of its worker. Remarks about missing output come as lines, too.
+    marked: whether each line starts with the rank of its worker.
+    Remarks about missing output are lines, too.
     """
     pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_PIECES)
     begun: dict[str, bytes] = {}

@@ -1,4 +1,4 @@
-"""The pages: for each, what it shows, found by the readers of `muster.insight` with the viewer's rights."""
+"""The pages. Each page reads its data with the readers of `muster.insight` and the viewer's rights."""
 
 from muster.dashboard.pages import (
     clusters,

@@ -1,4 +1,4 @@
-"""The worker clusters of MultiKueue: connection, and what was sent where."""
+"""The page of MultiKueue's worker clusters: their connection, and where jobs were dispatched."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _COLORS = {"Connected": "good", "Lost": "bad", "Unknown": "waiting"}
 
 
 async def view_clusters(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of worker clusters: their states, the queues that send jobs there, and advice."""
+    """Return the template values of the page of worker clusters: states, dispatching queues, and advice."""
     states = await clusters_of(visit.copy)
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE) if states else None
     sends = await find_destinations(visit.copy, queues or ())

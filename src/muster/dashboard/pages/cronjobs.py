@@ -1,4 +1,4 @@
-"""The CronJobs: when each one starts jobs, what it did last, which of its jobs run, and what viewers do to it."""
+"""The pages of CronJobs: when each starts jobs, its last start, its running jobs, and changes of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ _NAMESAKE_SECONDS = 60.0
 
 
 async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the list of CronJobs: those that the filters select, by name.
+    """Return the template values of the list of CronJobs that the filters select, sorted by name.
 
     Raises `PageError`, `ApiError`.
     """
@@ -72,14 +72,14 @@ async def _list_cron_jobs(visit: Visit, namespace: str, say: Callable[[str], Non
 
 
 async def describe_cron_jobs(visit: Visit, cron_jobs: Sequence[CronJob]) -> list[dict[str, Any]]:
-    """Return CronJobs as `muster why` shows them. Raises `ApiError`."""
+    """Return descriptions of CronJobs in the form that `muster why` shows. Raises `ApiError`."""
     needs_zone = any(one.spec.time_zone is None for one in cron_jobs)
     is_here = needs_zone and await is_embedded(visit.viewer.client)
     return [describe_cron_job(one, visit.now, on_this_machine=is_here) for one in cron_jobs]
 
 
 async def find_cron_job(visit: Visit, namespace: str, name: str) -> CronJob | None:
-    """Return the CronJob with this name; None if there is none, or the viewer may not see it."""
+    """Return the CronJob with this name; None if it does not exist, or the viewer may not see it."""
     listed = await list_or_none(visit.copy, CRON_JOB, namespace)
     if listed is not None:
         return next((one for one in listed if one.metadata.name == name), None)
@@ -87,9 +87,9 @@ async def find_cron_job(visit: Visit, namespace: str, name: str) -> CronJob | No
 
 
 async def has_cron_job(visit: Visit, namespace: str, name: str) -> bool:
-    """Return whether a CronJob has the name of a job; False while that is not known.
+    """Return whether a CronJob has the same name as a job; False while that is unknown.
 
-    The page of a job follows no CronJobs for that: the answer is good for a minute.
+    The result is cached for a minute, because a job's page does not watch CronJobs.
     """
 
     async def find_it() -> bool:
@@ -99,7 +99,10 @@ async def has_cron_job(visit: Visit, namespace: str, name: str) -> bool:
 
 
 async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of one CronJob. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the template values of the page of one CronJob.
+
+    Raises `PageError` if it does not exist, and `ApiError`.
+    """
     namespace, name = read_names(visit, "CronJob")
     cron_job = await find_cron_job(visit, namespace, name)
     if cron_job is None:
@@ -125,7 +128,7 @@ async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
-    """Return whether a job or Workload that the viewer may see has the name of a CronJob."""
+    """Return whether a job or Workload that the viewer may see has the same name as a CronJob."""
     try:
         read = await find(visit.copy, namespace, name)
     except ApiError as error:
@@ -138,7 +141,8 @@ async def _has_namesake(visit: Visit, namespace: str, name: str) -> bool:
 class _Unfinished(Struct, frozen=True):
     """The jobs of a CronJob that have not ended.
 
-    names: from the CronJob's status if the viewer may not list jobs. are_visible: whether the viewer may list them.
+    names: the names of the jobs; taken from the CronJob's status if the viewer may not list jobs.
+    are_visible: whether the viewer may list the jobs.
     """
 
     names: Sequence[str]
@@ -153,9 +157,9 @@ async def _list_unfinished(client: Client, cron_job: CronJob) -> _Unfinished:
 
 
 async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[Right, str] | None:
-    """Return the right to jobs that cancelling a CronJob takes, and the name of its object; None if it takes none.
+    """Return the right on jobs that cancelling a CronJob needs, and the object's name; None if it needs no right.
 
-    The right to the first job stands for that to all.
+    The right on the first job stands for the rights on all of them.
     """
     if not jobs.are_visible:
         return Right("list", JOB), cron_job.metadata.name
@@ -165,9 +169,9 @@ async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -
 
 
 async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[list[JobChoice], str]:
-    """Return the changes that a viewer with the right to the CronJob may make.
+    """Return the changes that a viewer with rights on the CronJob may make, and why cancelling is not among them.
 
-    Cancelling also takes a right to its jobs; the second result says why the viewer lacks it, or is "".
+    Cancelling also needs a right on the CronJob's jobs. The second result is "" if the viewer may cancel.
     """
     choices = list_cron_choices(cron_job, jobs.names)
     others = [one for one in choices if one.name != _CANCEL]
@@ -195,11 +199,15 @@ def _make_deed(
     *,
     danger: bool = False,
 ) -> Deed:
-    """Return a deed about a CronJob: the page that asks before a change, and the change.
+    """Return a deed about a CronJob: a page that asks for confirmation, and the change.
 
-    choice: its name in `list_cron_choices`. title: with `{}` for the name. button: its label. ask: returns sentences on
-    what will happen, from the names of the unfinished jobs. act: makes the change, and returns a sentence. danger:
-    whether something ends. The deed raises `PageError` if the change does not apply or the viewer lacks a right.
+    choice: the name of the change in `list_cron_choices`.
+    title: the title, with `{}` for the name of the CronJob.
+    button: the label of the button.
+    ask: returns sentences about the effect, given the names of the unfinished jobs.
+    act: makes the change, and returns a sentence.
+    danger: whether something ends.
+    The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -221,7 +229,7 @@ def _make_deed(
 
 
 async def _read_cron_job(visit: Visit) -> CronJob:
-    """Return the CronJob that the address names, as the server has it now. Raises `PageError` if there is none."""
+    """Return the current CronJob that the address names, from the server. Raises `PageError` if it does not exist."""
     namespace, name = read_names(visit, "CronJob")
     cron_job = await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
     if cron_job is None:
@@ -233,7 +241,7 @@ _CRON_JOBS = Subject("/cronjobs/{namespace}/{name}", "jobs", _read_cron_job, lam
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
-    """Raise `PageError` (403) for a viewer who may not cancel the unfinished jobs of a CronJob, if there are any."""
+    """Raise `PageError` (403) if the viewer may not cancel the unfinished jobs of a CronJob, if it has any."""
     if (needed := await _find_jobs_right(visit, cron_job, jobs)) is not None:
         right, name = needed
         await require_right(visit, (right,), name, cron_job.metadata.namespace)

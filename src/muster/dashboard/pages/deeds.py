@@ -1,7 +1,7 @@
-"""Make the deeds about jobs, CronJobs, queues and nodes: each asks about one object, and acts on that object only.
+"""Make the deeds about jobs, CronJobs, queues and nodes: changes that a page asks the viewer to confirm.
 
-The form of a page has the UID of the object that the page asked about. The action gets the object as it is read then,
-and makes its writes on the condition that the object still has that UID.
+The form contains the UID of the object that the page showed. The change reads the object again, and writes only if it
+still has that UID.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,9 +25,10 @@ _NOT_FOUND, _CONFLICT = 404, 409
 class Subject(Struct, Generic[T], frozen=True):
     """A kind of object that deeds change.
 
-    pattern: the path of the object's page, in which the part {name} is the object's name. section: of the menu. read:
-    returns the object as the server has it now; raises `PageError` if it is gone. find_uid: returns the UID of the
-    object that was read.
+    pattern: the path of the object's page, in which the segment {name} is the object's name.
+    section: the section of the menu.
+    read: returns the current object from the server; raises `PageError` if it no longer exists.
+    find_uid: returns the UID of the object that was read.
     """
 
     pattern: str
@@ -37,10 +38,12 @@ class Subject(Struct, Generic[T], frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """The content of the page that asks before a deed.
+    """The content of the page that asks the viewer to confirm a deed.
 
-    uid: of the object. name: how the title calls the object. will: sentences on what will happen. fields: the form's
-    fields.
+    uid: the UID of the object.
+    name: the name of the object in the title.
+    will: sentences about what will happen.
+    fields: the fields of the form.
     """
 
     uid: str
@@ -60,12 +63,15 @@ def make_deed(
     danger: bool = False,
     after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
-    """Return a deed, which is the page that asks before a change of an object, and the change.
+    """Return a deed: a page that asks for confirmation of a change of an object, and the change.
 
-    choice: the last part of its address. title: with `{}` for what the question calls the object. button: its label.
-    ask: returns the content of the page; raises `PageError` if the change is impossible. act: makes the change, and
-    returns a sentence. danger: whether something ends. after: returns the address where the viewer goes then; None for
-    the object's page.
+    choice: the last segment of the deed's address.
+    title: the title, with `{}` for the object's name in the question.
+    button: the label of the button.
+    ask: returns the content of the page; raises `PageError` if the change is impossible.
+    act: makes the change, and returns a sentence.
+    danger: whether something ends.
+    after: returns the address of the page that follows; None for the object's page.
     """
 
     async def view(visit: Visit) -> Mapping[str, Any]:
@@ -98,7 +104,7 @@ def find_page(visit: Visit, _: Mapping[str, str]) -> str:
 def make_sentence_about(name: str, error: UserError) -> str:
     """Return the message of an error as a sentence.
 
-    name: of an object, which keeps its spelling at the beginning of the sentence, too.
+    name: the name of an object, which keeps its spelling at the start of the sentence.
     """
     text = str(error)
     return text if text.startswith(name) else text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""What ran: totals by user, queue and day, the newest runs, and all of them as CSV."""
+"""The history page: totals of past runs by user, queue and day, the newest runs, and all runs as CSV."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ from muster.insight.text import format_owners
 from muster.runtime.transport import Response
 
 _DAYS = ("1", "7", "30", "90")
-# The most runs that totals are made of, and that a file has.
+# The maximum number of runs in the totals and in a CSV file.
 _MOST_COUNTED, _MOST_IN_FILE = 20_000, 200_000
 _MOST_SHOWN = 100
 _FILTERS = ("namespace", "user", "queue", "state")
 
 
 async def view_history(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the history page: totals, and the newest of the runs that the filters select.
+    """Return the template values of the history page: totals, and the newest runs that the filters select.
 
     Raises `PageError`, `ApiError`.
     """
@@ -54,9 +54,10 @@ async def view_history(visit: Visit) -> Mapping[str, Any]:
 
 
 def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
-    """Return the address of the history page with the runs that a total counts.
+    """Return the address of the history page that lists the runs of a total.
 
-    "" for the total of a day, or one without a name. query: the parameters of the page with the total.
+    query: the parameters of the page with the total.
+    Returns "" for the total of a day, or for one without a name.
     """
     if not name or by == "day":
         return ""
@@ -66,7 +67,7 @@ def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
 
 
 async def answer_csv(visit: Visit) -> Response:
-    """Return a CSV file of the runs that the filters select, as `muster history -o csv` prints them.
+    """Return a CSV file of the runs that the filters select, in the format of `muster history -o csv`.
 
     Raises `ApiError`.
     """

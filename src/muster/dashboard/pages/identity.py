@@ -1,4 +1,4 @@
-"""Read which object an address names, and refuse a form that asks about an earlier object of that name."""
+"""Read which object an address names, and reject a form for an earlier object of that name."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _CONFLICT = 409
 
 
 def read_names(visit: Visit, kind: str = "job") -> tuple[str, str]:
-    """Return the namespace and the name in the address. Raises `PageError` if one cannot be a name."""
+    """Return the namespace and the name in the address. Raises `PageError` if one of them is no valid name."""
     namespace, name = visit.names["namespace"], visit.names["name"]
     require_name("namespace", namespace, dns_label)
     require_name(kind, name, dns_subdomain)
@@ -17,9 +17,10 @@ def read_names(visit: Visit, kind: str = "job") -> tuple[str, str]:
 
 
 def require_same(form: Mapping[str, str], uid: str, name: str) -> None:
-    """Raise `PageError` (409) if a form was made for an object with another UID than the present one of this name.
+    """Raise `PageError` (409) if a form was made for another object of this name, with a different UID.
 
-    form: has the UID of the object that the page showed, or none for any object. uid: of the present one.
+    form: contains the UID of the object that the page showed; without a UID, the form applies to any object.
+    uid: the UID of the current object.
     """
     if form.get("uid", uid) != uid:
         text = f"The {name} that this page asked about is gone, and another one has its name now. Nothing was changed."

@@ -1,7 +1,7 @@
-"""The page of one job: where it stands on the six levels, its life, its workers, its Events and its manifest.
+"""The page of one job: its state on the six levels, life, workers, Events and manifest.
 
-The name may be that of a job, of a group of pods or of a job of a foreign kind, which its Workload describes. A job
-that was deleted is shown as the history has it.
+The name may belong to a job, a pod group, or a job of a foreign kind, which its Workload describes. A deleted job is
+shown from the history.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +52,16 @@ _COLOR_BY_PHASE = {
     "quota": "waiting", "nodes": "placing", "elsewhere": "elsewhere", "starting": "starting", "running": "running",
     "stopping": "stopping",
 }  # fmt: skip
-# The states of trials that cannot be cancelled.
+# The states in which a trial cannot be cancelled.
 _TRIAL_OVER = ("Completed", "Failed", "Cancelled", "Cancelling")
 _SHOWN_MOMENTS = 200
 
 
 async def view_job(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of the job that the address names. Raises `PageError` if nothing is known of it."""
+    """Return the template values of the page of the job that the address names.
+
+    Raises `PageError` if nothing is known about the job.
+    """
     namespace, name = read_names(visit)
     answer = await explain(visit.copy, namespace, name, visit.now, visit.copy.memo(namespace), kind=POD)
     life = await _read_life(visit, namespace, name)
@@ -123,9 +126,9 @@ def _read_workload_times(readings: JobReadings) -> dict[str, Any]:
 
 
 async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:
-    """Return the changes that apply to a job in this cluster.
+    """Return the changes that are possible for a job in this cluster.
 
-    A change of priority needs priority classes, and one of single trials needs Muster's Job controller.
+    Changing the priority needs priority classes, and cancelling single trials needs Muster's Job controller.
     """
     choices = {one.name: one for one in list_choices(readings, visit.now)}
     if "priority" in choices and not await list_or_none(visit.copy, WORKLOAD_PRIORITY_CLASS):
@@ -138,7 +141,7 @@ async def _find_choices(visit: Visit, readings: JobReadings) -> list[JobChoice]:
 async def _divide_by_right(
     visit: Visit, readings: JobReadings, choices: Sequence[JobChoice]
 ) -> tuple[list[JobChoice], list[str]]:
-    """Return the changes that the viewer has the right to make, and the reasons why not the others, each once."""
+    """Return the changes that the viewer may make, and the distinct reasons why the other changes are not allowed."""
     kind = readings.job.kind if readings.job is not None else None
     rights = [list_job_rights(one.name, kind) for one in choices]
     refusals = [await find_refusal(visit, one, readings.name, readings.namespace) for one in rights]
@@ -157,7 +160,7 @@ def _find_owner_kind(readings: JobReadings) -> str:
 
 
 def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
-    """Return what `muster why` says beside the levels, as pairs of a title and a sentence."""
+    """Return the remarks of `muster why` outside of the levels, as pairs of a title and a sentence."""
     said = [("interrupted", text) for text in describe_interruptions(readings)]
     if readings.state.word != "Cancelling" and (not readings.state.finished or readings.state.word == "Failed"):
         said += [("failed", text) for text in describe_failures(readings)]
@@ -168,11 +171,11 @@ def _list_sentences(readings: JobReadings) -> list[tuple[str, str]]:
     return said
 
 
-# The life.
+# The life of the job.
 
 
 async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
-    """Return the life of a job; None if the viewer may not see it, or nothing is known of the job.
+    """Return the life of a job; None if the viewer may not see it, or nothing is known about the job.
 
     Raises `ApiError`.
     """
@@ -185,7 +188,10 @@ async def _read_life(visit: Visit, namespace: str, name: str) -> Life | None:
 
 
 def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
-    """Return the values about a job's life: its last events, and its phases as a drawing. Empty values for None."""
+    """Return the template values about a job's life: its last events, and a drawing of its phases.
+
+    The values are empty if `life` is None.
+    """
     if life is None:
         return {"moments": (), "birth": None, "earlier": 0, "timeline": "", "phases": (), "life_note": ""}
     phases = list_phases(life)
@@ -200,7 +206,10 @@ def _view_life(life: Life | None, now: datetime) -> dict[str, Any]:
 
 
 def draw_phases(phases: Sequence[Phase], now: datetime) -> Markup:
-    """Return a drawing of the phases of a job's life; empty without phases. now: the end of a phase that goes on."""
+    """Draw the phases of a job's life; empty without phases.
+
+    now: the end of a phase that has not ended.
+    """
     if not phases:
         return Markup()
     start = phases[0].start
@@ -240,7 +249,7 @@ async def _view_workers(visit: Visit, readings: JobReadings) -> dict[str, Any]:
 
 
 def _render_usage(pod: Pod, usage: Mapping[Name, CurrentUsage]) -> dict[str, str]:
-    """Return the use of a pod beside its requests, as `muster top JOB` shows it."""
+    """Return the use of a pod next to its requests, in the format of `muster top JOB`."""
     [(_, _, _, cpus, memory, _)] = make_worker_rows([pod], usage)
     gpus, gpu_memory = format_gpus(usage.get((pod.metadata.namespace, pod.metadata.name)))
     return {"cpus": cpus, "memory": memory, "gpus": gpus, "gpu_memory": gpu_memory}
@@ -252,7 +261,7 @@ def _render_usage(pod: Pod, usage: Mapping[Name, CurrentUsage]) -> dict[str, str
 async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
     """Return the YAML of a job, or of the Workload of a job of a foreign kind, without secrets.
 
-    "" if it is gone or the viewer may not see it.
+    Returns "" if the object was deleted, or if the viewer may not see it.
     """
     job, workload = readings.job, readings.workload
     if job is not None:
@@ -265,13 +274,13 @@ async def _render_manifest(visit: Visit, readings: JobReadings) -> str:
     return "" if document is None else dump_yaml(hide_secrets(document))
 
 
-# What is no job.
+# Names that no job has.
 
 
 async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None) -> Mapping[str, Any]:
-    """Return the values of the page for a name that no job has: of pod groups, a deleted job, or a CronJob.
+    """Return the template values for a name that no job has: of pod groups, a deleted job, or a CronJob.
 
-    Raises `PageError` if nothing is known of the name.
+    Raises `PageError` if nothing is known about the name.
     """
     groups = [view for view in await pod_groups(visit.copy, namespace, lambda _: None) if view.name == name]
     is_cron_job = await find_cron_job(visit, namespace, name) is not None

@@ -1,4 +1,4 @@
-"""What viewers do to a job: the pages that ask, and the very functions of the commands that act."""
+"""The deeds about a job. They call the same functions as the commands."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -47,12 +47,16 @@ def _make_deed(
     danger: bool = False,
     after: Callable[[Visit, Mapping[str, str]], str] | None = None,
 ) -> Deed:
-    """Return a deed about a job: the page that asks before a change, and the change.
+    """Return a deed about a job: a page that asks for confirmation, and the change.
 
-    choice: its name in `list_choices`. title: with `{}` for the name of the job. button: its label. ask: returns what
-    will happen. act: makes the change, and returns a sentence. danger: whether something ends. after: returns the
-    address where the viewer goes then. The deed raises `PageError` if the change does not apply or the viewer lacks a
-    right.
+    choice: the name of the change in `list_choices`.
+    title: the title, with `{}` for the name of the job.
+    button: the label of the button.
+    ask: returns sentences about the effect.
+    act: makes the change, and returns a sentence.
+    danger: whether something ends.
+    after: returns the address of the page that follows; None for the job's page.
+    The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -164,7 +168,7 @@ async def _retry(visit: Visit, session: Session, name: str, uid: str, form: Mapp
 
 
 def _find_new_sweep(visit: Visit, form: Mapping[str, str]) -> str:
-    """Return the address of the new sweep that retries trials, which the form has named."""
+    """Return the address of the page of the new sweep that retries trials; the form contains its name."""
     return make_address("jobs", visit.names["namespace"], form["name"].strip())
 
 

@@ -1,4 +1,4 @@
-"""Ask `muster plan` on behalf of a page."""
+"""Make a forecast for a page, as `muster plan` does."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from muster.insight.reader.forecasts.plan import plan
 
 
 async def plan_document(visit: Visit, kind: Kind[Any], document: dict[str, Any]) -> ObjectPlan | None:
-    """Return the forecast for an object; None if the viewer may not see enough for one. Raises `ApiError`."""
+    """Return the forecast for an object; None if the viewer may not see enough objects for it. Raises `ApiError`."""
     try:
         plans = await plan(visit.copy, [(kind, document)], visit.now)
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""The list of jobs: all kinds, with filters and an order in the address."""
+"""The list of jobs of all kinds. Its filters and order are in the address."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -45,7 +45,7 @@ _ORDERS: Mapping[str, tuple[Callable[[Row], Any], bool]] = {
 
 
 async def view_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the list of jobs: the rows that the filters select, in the chosen order.
+    """Return the template values of the list of jobs: the rows that the filters select, in the chosen order.
 
     Raises `PageError`, `ApiError`.
     """
@@ -78,7 +78,7 @@ async def view_jobs(visit: Visit) -> Mapping[str, Any]:
 async def read_or_explain(visit: Visit, read: Awaitable[T], namespace: str) -> T:
     """Await `read`, and return its result.
 
-    If it is forbidden and the viewer chose no namespace, raises `PageError` with a hint at the address of a namespace.
+    If it is forbidden and the viewer selected no namespace, raises `PageError` with a hint to select a namespace.
     Raises `ApiError` otherwise.
     """
     try:
@@ -101,9 +101,9 @@ def _is_chosen(row: Row, only: Mapping[str, str]) -> bool:
 
 
 def _sort(rows: Iterable[Row], order: str) -> list[Row]:
-    """Return the rows of jobs in the order that the address names; the newest first for an unknown one.
+    """Return the rows of jobs in the order that the address names; newest first for an unknown order.
 
-    rows: in the order of their submission.
+    rows: the rows in the order in which the jobs were submitted.
     """
     key, largest_first = _ORDERS.get(order, _ORDERS["newest"])
     # Of rows that are equal, the newest comes first.
@@ -112,7 +112,10 @@ def _sort(rows: Iterable[Row], order: str) -> list[Row]:
 
 
 async def _find_labelled(visit: Visit, namespace: str, selector: str) -> Collection[str]:
-    """Return the UIDs of the jobs and Workloads whose labels match a selector. Raises `PageError` if it is invalid."""
+    """Return the UIDs of the jobs and Workloads whose labels match a selector.
+
+    Raises `PageError` if the selector is invalid.
+    """
     matcher = parse_labels(selector)
     lists = (
         await list_or_none(visit.copy, JOB_LINES, namespace),
@@ -133,7 +136,7 @@ def parse_labels(selector: str) -> LabelMatcher:
 
 
 def list_users(rows: Iterable[Row]) -> list[str]:
-    """Return the names of the users who have jobs, short if no two users have the same short name; sorted."""
+    """Return the sorted names of the users who have jobs; short unless two users have the same short name."""
     names = _list_values(rows, "owner")
     counts = Counter(map(short_user, names))
     return sorted(name if counts[short_user(name)] > 1 else short_user(name) for name in names)

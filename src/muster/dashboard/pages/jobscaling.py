@@ -1,4 +1,4 @@
-"""The page that changes the number of workers of a job, with what would become of more of them."""
+"""The page that changes the number of workers of a job, with forecasts for more workers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ _MOST_DIGITS = 6
 
 
 async def ask_scale(visit: Visit, readings: JobReadings) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return sentences on what a new size does to a job, and the fields of the form that asks for the size."""
+    """Return sentences about the effect of a new size of a job, and the fields of the form for the size."""
     job = readings.job
     assert job is not None, "only jobs can be scaled"
     parts = list_parts(job)
@@ -41,7 +41,7 @@ async def ask_scale(visit: Visit, readings: JobReadings) -> tuple[list[str], lis
 
 
 async def _foresee(visit: Visit, job: JobRecord, part: Part) -> list[str]:
-    """Return forecasts for more workers of a job's part; none if the viewer may not see enough for one."""
+    """Return forecasts for more workers of a job's part; empty if the viewer may not see enough objects."""
     if job.suspended or job.manager:
         return []
     client, meta = visit.viewer.client, job.metadata
@@ -69,7 +69,10 @@ def _find_template(job: JobRecord, document: Mapping[str, Any], part: Part) -> M
 
 
 async def change_size(_visit: Visit, session: Session, name: str, uid: str, form: Mapping[str, str]) -> str:
-    """Change the number of workers of a job to that in the form; return a sentence. Raises `ApiError`, `UserError`."""
+    """Set the number of workers of a job to the number in the form; return a sentence.
+
+    Raises `ApiError`, `UserError`.
+    """
     said, role = form.get("workers", "").strip(), form.get("role", "")
     if not (said.isascii() and said.isdecimal() and len(said) <= _MOST_DIGITS and int(said) <= MAX_PARALLELISM):
         raise UserError(f"{said!r} is no number of workers: give one from 0 to {MAX_PARALLELISM}")

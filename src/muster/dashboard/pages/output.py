@@ -1,4 +1,4 @@
-"""The output of a job: a page that follows it, the stream behind that page, and the whole as a file."""
+"""The output of a job: a page that follows it, the stream for that page, and the whole output as a file."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -18,15 +18,15 @@ from muster.insight.record import JobRecord
 from muster.insight.text import make_sentence
 
 _BAD_REQUEST = 400
-# Of the lines that exist, so many are shown at first, and of each of many workers so many at least.
+# The number of existing lines to show at first, and the minimum per worker if there are many workers.
 _FIRST_LINES, _LEAST_LINES = 1_000, 20
-# So many workers are followed together.
+# The maximum number of workers that are followed at the same time.
 _MOST_WORKERS = 64
 _FILTERS = ("rank", "index", "search")
 
 
 async def view_output(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of a job's output; with `plain`, the last lines for a browser without scripts.
+    """Return the template values of a job's output page; with `plain`, the last lines, for browsers without scripts.
 
     Raises `PageError`, `ApiError`.
     """
@@ -50,14 +50,14 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
 
 
 async def answer_stream(visit: Visit) -> Stream:
-    """Answer with the lines as server-sent events; after the deletion of the job, with the event of its successor.
+    """Respond with the lines as server-sent events; after a deletion of the job, with an event about its successor.
 
     Raises `PageError`, `ApiError`.
     """
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     chunks: AsyncIterator[bytes]
     if deleted := visit.query.get("deleted", ""):
-        with suppress(PageError):  # the job is gone; a viewer who may not see it is refused
+        with suppress(PageError):  # the job was deleted; a viewer who may not see it is refused
             await _read_job(visit)
         chunks = follow_successor(visit.viewer.client, *read_names(visit), deleted)
     else:
@@ -79,7 +79,7 @@ async def answer_download(visit: Visit) -> Stream:
 
 
 async def _read_job(visit: Visit) -> JobRecord:
-    """Return the job that the address names. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the job that the address names. Raises `PageError` if it does not exist, and `ApiError`."""
     namespace, name = read_names(visit)
     try:
         return await get_job(visit.viewer.client, name, namespace)
@@ -95,9 +95,9 @@ def _read_filters(visit: Visit) -> dict[str, str]:
 
 
 def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
-    """Return the selection of output to show, and a remark on the workers and lines that are left out, or "".
+    """Return the output to show, and a remark about the workers and lines that are left out, or "".
 
-    Raises `PageError` if the address names no worker or no valid pattern.
+    Raises `PageError` if the address names no existing worker or no valid pattern.
     """
     ranks, notes = _parse_workers(job, only), []
     try:
@@ -118,7 +118,10 @@ def _choose(job: JobRecord, only: Mapping[str, str]) -> tuple[Excerpt, str]:
 
 
 def _parse_workers(job: JobRecord, only: Mapping[str, str]) -> frozenset[str]:
-    """Return the ranks that the address names; empty for all. Raises `PageError` if there is no such worker."""
+    """Return the ranks that the address names; empty for all workers.
+
+    Raises `PageError` if there is no such worker.
+    """
     try:
         if only["index"]:
             return frozenset({rank_of_trial(job, only["index"])})

@@ -1,4 +1,4 @@
-"""The overview: what runs, what waits, how the quotas are used, and what needs attention."""
+"""The overview page: what runs, what waits, the use of the quotas, and what needs attention."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +25,18 @@ from muster.insight.reader.listing.access import list_or_none
 from muster.insight.reader.listing.missing import update_missing
 from muster.insight.text import format_age, format_quantity
 
-# How many jobs and queues the page names; others are on the pages of jobs and queues.
+# The number of jobs and queues that the page names; the pages of jobs and queues list the others.
 _MOST_JOBS, _MOST_QUEUES = 8, 12
 _FORBIDDEN = 403
-# The moments that stand for an unknown one, before and after all others.
+# Times that stand for an unknown time, before and after all other times.
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 class Tile(Struct, frozen=True):
-    """A number on the overview with its name and a note. link: the page that says more; "" for none."""
+    """A number on the overview, with its name and a note.
+
+    link: the address of the page with details; "" for none.
+    """
 
     name: str
     value: str
@@ -42,12 +45,12 @@ class Tile(Struct, frozen=True):
 
 
 async def view_overview(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the overview: the state of the cluster, as far as the viewer may see it.
+    """Return the template values of the overview: the state of the cluster, as far as the viewer may see it.
 
     Raises `ApiError`.
     """
     unseen: list[str] = []
-    sees_jobs, where = True, ""  # where: whose jobs they are
+    sees_jobs, where = True, ""  # where: the namespace of the jobs
 
     async def find_rows() -> tuple[list[dict[str, Any]], str]:
         nonlocal sees_jobs, where
@@ -63,7 +66,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
         unseen.extend(lines.unseen)
         return lines.rows, lines.namespace
 
-    pods = await list_or_none(visit.copy, POD)  # before the jobs, whose pods are among these
+    pods = await list_or_none(visit.copy, POD)  # read before the jobs, so that their pods are included
     scene = await read_scene(visit.copy, visit.viewer.namespace, visit.now, unseen.append, find_rows)
     cohorts = await list_or_none(visit.copy, COHORT)
     tree = list_quota_nodes(scene.cluster_queues or (), cohorts or ())
@@ -92,7 +95,7 @@ async def view_overview(visit: Visit) -> Mapping[str, Any]:
 
 
 def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
-    """Return the sort key by which the queues with the most waiting jobs, then the most used ones, come first."""
+    """Return the sort key that puts the queues with most waiting jobs first, then the most used queues."""
     share = max((one.used / one.nominal for one in node.shares if one.nominal), default=0.0)
     return -(node.row["pending"] if node.row is not None else 0), -share, node.name
 
@@ -114,16 +117,16 @@ def list_job_tiles(
 def _recall_node_tiles(visit: Visit, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Sequence[Tile]:
     """Return the tiles about nodes, from the memo while no node and no pod has changed.
 
-    pods: None if the viewer may not see all of them.
+    pods: all pods; None if the viewer may not see all of them.
     """
     inputs = pods is None, *nodes, *(pods or ())
     return visit.copy.memo("").recall("node tiles", "", inputs, lambda: tuple(list_node_tiles(nodes, pods)))
 
 
 def list_node_tiles(nodes: Sequence[Node], pods: Sequence[Pod] | None) -> Iterable[Tile]:
-    """Yield the tiles with the numbers of nodes and of what pods request of them.
+    """Yield the tiles with the number of nodes, and with what pods request of them.
 
-    pods: None if the viewer may not see all of them.
+    pods: all pods; None if the viewer may not see all of them.
     """
     link = make_address("nodes")
     cordoned = sum(node.spec.unschedulable for node in nodes)
@@ -160,7 +163,7 @@ def _describe_gpus(gpus: GpuCount) -> str:
 
 
 def find_link(trouble: Trouble) -> str:
-    """Return the address of the page of the object that a problem is about; "" if there is none."""
+    """Return the address of the page about the object that has a problem; "" if there is none."""
     match trouble.topic:
         case "nodes" | "gpus":
             return make_address("nodes", trouble.name) if trouble.name else make_address("nodes")

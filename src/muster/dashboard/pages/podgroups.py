@@ -1,4 +1,4 @@
-"""The list of groups of pods: PodGroups of all kinds, and the pod groups of Kueue that do not queue yet."""
+"""The list of pod groups: PodGroups of all kinds, and the pod groups of Kueue that are not queued yet."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _FILTERS = ("namespace", "state", "text")
 
 
 async def view_pod_groups(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the list of pod groups: those that the filters select. Raises `PageError`, `ApiError`."""
+    """Return the template values of the list of pod groups that the filters select. Raises `PageError`, `ApiError`."""
     only = {name: visit.query.get(name, "") for name in _FILTERS}
     unseen: list[str] = []
     reading = _list_groups(visit, only["namespace"], unseen.append)

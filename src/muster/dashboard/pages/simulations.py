@@ -1,7 +1,7 @@
-"""The reports of `muster simulate` that lie in the folder `simulations` of the home.
+"""The reports of `muster simulate` in the folder `simulations` of the home.
 
-A report is a page with a script of its own, so it is opened in a sandbox: it reaches neither this dashboard nor the
-network.
+A report is a page with its own script. It is therefore opened in a sandbox, where it can access neither this dashboard
+nor the network.
 """
 
 import asyncio
@@ -29,21 +29,24 @@ _POLICY = (
 
 
 class Made(Struct, frozen=True):
-    """A report of a simulation. at: when it was written."""
+    """A stored report of a simulation.
+
+    at: the time at which it was written.
+    """
 
     name: str
     at: datetime
 
 
 async def view_simulations(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of simulations: the stored reports, the newest first."""
+    """Return the template values of the page of simulations: the stored reports, newest first."""
     folder = visit.viewer.simulations
     made = await asyncio.to_thread(list_reports, folder) if folder is not None else []
     return {"made": made, "folder": str(folder) if folder is not None else ""}
 
 
 async def answer_report(visit: Visit) -> Response:
-    """Return the stored HTML report that the address names. Raises `PageError` (404) if there is none."""
+    """Return the stored HTML report that the address names. Raises `PageError` (404) if it does not exist."""
     folder, name = visit.viewer.simulations, visit.names["name"]
     body = await asyncio.to_thread(read_report, folder, name) if folder is not None else None
     if body is None:
@@ -52,7 +55,7 @@ async def answer_report(visit: Visit) -> Response:
 
 
 def list_reports(folder: Path) -> list[Made]:
-    """Return the reports in a folder, the newest first, up to a limit; none if the folder cannot be read."""
+    """Return the newest reports in a folder, newest first, up to a limit; empty if the folder cannot be read."""
     try:
         entries = [entry for entry in os.scandir(folder) if _NAME.fullmatch(entry.name)]
     except OSError:
@@ -66,7 +69,7 @@ def list_reports(folder: Path) -> list[Made]:
 
 
 def read_report(folder: Path, name: str) -> bytes | None:
-    """Return the content of a report; None if there is none, it is a link, or it is too large."""
+    """Return the content of a report; None if it does not exist, is a symbolic link, or is too large."""
     if not _NAME.fullmatch(name) or _find_file(folder / name) is None:
         return None
     try:
@@ -81,7 +84,7 @@ def read_report(folder: Path, name: str) -> bytes | None:
 
 
 def _find_file(folder: Path) -> os.stat_result | None:
-    """Return the status of the report in a folder; None if there is none, or one of the two is a link."""
+    """Return the file status of a folder's report; None if it does not exist, or if either is a symbolic link."""
     try:
         status = (folder / _REPORT).lstat()
         is_folder = stat.S_ISDIR(folder.lstat().st_mode)

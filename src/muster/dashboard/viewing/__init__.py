@@ -1,1 +1,1 @@
-"""Who looks, with which rights, and at what: sessions, hosts, and the live copy of what a viewer may see."""
+"""The viewers: sessions, rights, hosts, and the live copy of the objects that a viewer may see."""

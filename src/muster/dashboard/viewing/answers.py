@@ -1,6 +1,6 @@
-"""Keep the answers to questions that take long or that no watch keeps up to date, such as the history.
+"""Cache the results of requests that are slow or cannot be watched, such as the history.
 
-A page does not wait for such an answer: it shows what was known last, and is rendered anew once the answer is there.
+A page does not wait for such a result. It shows the last known result, and is rendered again when a new one arrives.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ from muster.runtime.clock import Clock
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# How long a page that knows no answer yet waits for it.
+# The seconds for which a page waits for a first result.
 _PATIENCE_SECONDS = 0.1
-# An answer that took long is good for so many times as long, so a question takes a fiftieth of the time at most.
+# A result is valid for at least this multiple of the time that it took, so that a request is in progress at most 1/50
+# of the time.
 _COST_FACTOR = 50.0
 _MOST_KEPT = 50
-# The most weight of all answers together. The heaviest are runs of the past (measured: 1.5 KB each).
+# The maximum weight of all results together. The heaviest results are past runs (measured: 1.5 KB each).
 _MOST_WEIGHT = 30_000
 _REFUSALS = (401, 403)
 
@@ -26,10 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class _Question:
-    """A question to the server whose answer pages share.
+    """A request to the server whose result pages share.
 
-    asked: when it was asked last. took: the seconds until its last answer. answer: None before the first, and once it
-    was dropped. weight: of the answer.
+    asked: the time of the last request.
+    took: the seconds that the last request took.
+    answer: the result; None before the first one, and after it was dropped.
+    weight: the weight of the result.
     """
 
     def __init__(self) -> None:
@@ -41,9 +44,10 @@ class _Question:
 
 
 class Answers:
-    """The last answers to slow questions of one viewer's pages. tell: called when an answer has come.
+    """The last results of the slow requests of one viewer's pages.
 
-    `close` cancels the questions that are not answered.
+    tell: called when a result has arrived.
+    `close` cancels the pending requests.
     """
 
     def __init__(self, clock: Clock, tell: Callable[[], None]) -> None:
@@ -58,12 +62,13 @@ class Answers:
         find: Callable[[], Awaitable[Any]],
         weigh: Callable[[Any], int] = lambda _: 0,
     ) -> Any:
-        """Return the last answer to a question, and ask again in the background if it is old; None while there is none.
+        """Return the last result of a request, and repeat the request in the background if it is old; None without one.
 
-        lifetime: for how many seconds an answer is good at least. find: finds an answer, which is never None. A first
-        answer is awaited for a moment. weigh: returns how many things a large answer consists of. If all large answers
-        together have too many, those that were asked for least recently are dropped, and asked for again once they
-        would be old.
+        lifetime: the minimum number of seconds for which a result is valid.
+        find: makes the request; its result is never None.
+        weigh: returns how many items a large result has. If all large results have too many items in total, those that
+        were used least recently are dropped, and requested again once they would be old.
+        A first result is awaited briefly.
         """
         question = self._questions.pop(key, None) or _Question()
         self._questions[key] = question  # the one that was asked last is dropped last
@@ -77,7 +82,7 @@ class Answers:
         return question.answer
 
     async def close(self) -> None:
-        """Cancel all questions that are not answered, and forget the answers."""
+        """Cancel all pending requests, and drop the results."""
         tasks = [one.task for one in self._questions.values() if one.task is not None]
         self._questions.clear()
         await cancel(tasks)
@@ -90,7 +95,7 @@ class Answers:
         except (ApiError, TransportError) as error:
             log.info("a question of a page has no answer: %s", error)
             if isinstance(error, ApiError) and error.code in _REFUSALS:
-                question.answer, question.weight = None, 0  # the viewer has lost the right to it
+                question.answer, question.weight = None, 0  # the viewer has lost the right to see it
         except Exception:
             log.exception("a question of a page of the dashboard failed")
         finally:
@@ -99,9 +104,9 @@ class Answers:
         self._tell()
 
     def _drop_heavy(self) -> None:
-        """Drop the large answers that were asked for least recently while all together weigh too much.
+        """Drop large results, least recently used first, while all results together weigh too much.
 
-        Their questions stay, so that a page with many answers does not ask for them at each rendering.
+        Their requests stay recorded, so that a page with many results does not repeat them at each rendering.
         """
         weight = sum(one.weight for one in self._questions.values())
         for question in self._questions.values():  # the one that was asked last comes last

@@ -1,7 +1,7 @@
-"""Keep a live copy of what one viewer may see, and tell when it changes.
+"""Keep a live copy of the objects that one viewer may see, and report its changes.
 
-The readers of `muster.insight` ask a client for lists. Here such a list is answered from a copy that a watch keeps up
-to date, so that a page can be rendered at every change without a request. A copy that no page has used for a while is
+The readers of `muster.insight` request lists from a client. Here such lists come from a copy that a watch keeps up to
+date, so that a page can be rendered after each change without a request. A list that no page has used for a while is
 dropped.
 """
 
@@ -26,15 +26,15 @@ from muster.runtime.transport import TransportError
 
 T = TypeVar("T")
 
-# A list that no page has asked for within this time is followed no longer.
+# The seconds without a use after which a list is no longer watched.
 IDLE_SECONDS = 60.0
-# A list that the server refused is asked for again after this time.
+# The seconds after which a refused list is requested again.
 _REFUSED_SECONDS = 10.0
 _REFUSALS = (401, 403, 404, 405)
 _RIGHTS_SECONDS = 10.0
-# A confirmed right stays valid this long while the server does not answer.
+# The seconds for which a confirmed right stays valid while the server does not respond.
 _VOUCHED_SECONDS = 60.0
-# The limit for one question for a right, and also for one whole check.
+# The timeout of a single check of a right, and also of a check of all rights.
 _CHECK_SECONDS = 8.0
 _NO_ANSWER = f"no answer within {_CHECK_SECONDS:.0f} s"
 _MOST_FOLLOWED = 100
@@ -44,31 +44,32 @@ AWAY = "The API server does not answer, so this page shows what was known before
 
 
 class _Followed:
-    """A list that a watch keeps up to date for one viewer, with the viewer's right to it."""
+    """A list that a watch keeps up to date for one viewer, and the viewer's right to it."""
 
-    live: FollowedList  # once it is settled without an error
+    live: FollowedList  # set once it is settled without an error
 
     def __init__(self, now: float) -> None:
-        self.used = self.vouched = now  # vouched: when the server last said that the viewer may have the list
-        self.is_denied = False  # the viewer has lost the right, while the watch may go on for others
-        self.trouble = ""  # why the watch is down, if the server is away
+        self.used = self.vouched = now  # vouched: when the server last confirmed the right
+        self.is_denied = False  # whether the viewer has lost the right, although the watch may continue for others
+        self.trouble = ""  # why the watch is down; "" while it works
         self.error: ApiError | TransportError | None = None
-        self.settled = asyncio.Event()  # the first list is here, or was refused
+        self.settled = asyncio.Event()  # set when the first list has arrived or was refused
         self.task: asyncio.Task[None] | None = None
 
     def give_up(self) -> None:
-        """Give callers that still wait for the list an error, because it is no longer followed."""
+        """Give an error to callers that still wait for the list, because it is no longer watched."""
         if not self.settled.is_set():
             self.error = TransportError("too many lists are asked for at once: try again in a moment")
             self.settled.set()
 
 
 class Copy(Client):
-    """A client of one viewer whose `list` answers from memory, kept up to date by watches.
+    """A client of one viewer whose `list` returns objects from memory, kept up to date by watches.
 
-    revision: grows with every change of a list that is followed. answers: of slow questions that no watch keeps up to
-    date. sharing_seconds: the seconds spent so far on results that the pages of a round share. `close` ends all
-    watches.
+    revision: incremented with each change of a watched list.
+    answers: the cached results of slow requests that cannot be watched.
+    sharing_seconds: the seconds spent so far on results that the pages of a round share.
+    `close` stops all watches.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class Copy(Client):
         changed: Callable[[], None] = lambda: None,
         lists: Lists | None = None,
     ) -> None:
-        """Create a client that follows no list yet.
+        """Create a client that watches no list yet.
 
-        changed: called with every change of a list that is followed. lists: those that the server follows for all
-        viewers; None to follow lists with the viewer's rights.
+        changed: called with each change of a watched list.
+        lists: the lists that the server watches for all viewers; None to watch lists with the viewer's rights.
         """
         self._memos: dict[str, tuple[Memo, float]] = {}  # with the time of the last use
         self._shared: dict[Hashable, asyncio.Task[Any]] = {}
@@ -107,10 +108,10 @@ class Copy(Client):
         fields: str = "",
         transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """Return a whole list from memory; the first call begins to follow it, and waits for it.
+        """Return a whole list from memory. The first call starts to watch the list, and waits for it.
 
-        Lists with field selectors, and Events, come from the server. transform: not applied to a list that a watch
-        keeps anyway, because it only saves memory. Raises `ApiError`, `TransportError`.
+        transform: applied only to lists from the server, because it only saves memory.
+        Lists with field selectors, and Events, come from the server. Raises `ApiError`, `TransportError`.
         """
         if fields or kind.resource == EVENT.resource:
             return await super().list(kind, namespace, labels=labels, fields=fields, transform=transform)
@@ -124,13 +125,13 @@ class Copy(Client):
 
     @property
     def trouble(self) -> str:
-        """A remark for the viewer while the API server does not answer; "" while it does."""
+        """A remark for the viewer while the API server does not respond; "" while it does."""
         return next((one.trouble for one in self._followed.values() if one.trouble), "")
 
     def memo(self, namespace: str) -> Memo:
-        """Return the memo of results about a namespace; "" for those about the whole cluster.
+        """Return the cache of results about a namespace; "" for results about the whole cluster.
 
-        A memo is created if there is none; of too many, the oldest is dropped.
+        A cache is created if there is none; if there are too many, the oldest is dropped.
         """
         while namespace not in self._memos and len(self._memos) >= _MOST_MEMOS:
             del self._memos[next(iter(self._memos))]
@@ -139,15 +140,15 @@ class Copy(Client):
         return memo
 
     def begin_round(self) -> None:
-        """Forget the results that pages of the last round shared, so that the next pages are up to date."""
+        """Drop the results that pages of the last round shared, so that the next pages are up to date."""
         self._shared.clear()
 
     async def check_rights(self) -> None:
-        """Drop the lists that the viewer has lost the right to see; their watches would go on without that right.
+        """Drop the lists that the viewer has lost the right to see, because their watches would continue anyway.
 
-        The server is asked at most once in ten seconds. If it does not answer about a list, the list is dropped after
-        a minute. A check goes on if its caller is cancelled, and later callers wait for its end: otherwise a viewer who
-        hangs up and comes again would see a list that the check was about to drop.
+        The server is queried at most once in ten seconds. If it does not respond about a list, the list is dropped
+        after a minute. If the caller is cancelled, the check continues, and later callers wait for its end. Otherwise a
+        viewer who disconnects and returns would see a list that the check was about to drop.
         """
         now = self._clock.monotonic()
         if now - self._checked >= _RIGHTS_SECONDS:
@@ -157,9 +158,9 @@ class Copy(Client):
             await asyncio.shield(self._checking)
 
     async def _drop_denied(self) -> None:
-        """Check the viewer's right to each list that pages show; drop a list if it is refused.
+        """Check the viewer's right to each list that pages show; drop a list if the right is refused.
 
-        A list whose right the server does not confirm for a minute is dropped, too.
+        A list whose right the server has not confirmed for a minute is dropped, too.
         """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
@@ -180,7 +181,7 @@ class Copy(Client):
         return [(key, one) for key, one in self._followed.items() if one.settled.is_set() and one.error is None]
 
     def _doubt_unasked(self, error: TransportError) -> None:
-        """Treat each list as unconfirmed because the server does not answer: it is marked old, and later dropped."""
+        """Treat each list as unconfirmed because the server does not respond: mark it as old, and drop it later."""
         for key, followed in self._select_shown():
             self._doubt(key, followed, error)
 
@@ -198,15 +199,15 @@ class Copy(Client):
         self._announce_change()
 
     def _drop_later(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:
-        """Make a list fail with an error from now on, and forget it after a while, so that it is asked for again."""
+        """Make a list fail with an error from now on, and drop it after a while, so that it is requested again."""
         followed.error = error
         followed.settled.set()
         asyncio.get_running_loop().call_later(_REFUSED_SECONDS, self._forget, key, followed)
 
     async def share(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return what `make` returns; it is called once for all pages of a round that use the same key.
+        """Return the result of `make`, which is called once for all pages of a round that use the same key.
 
-        Raises what `make` raises.
+        Raises the errors of `make`.
         """
         task, began = self._shared.get(key), self._clock.monotonic()
         is_first = task is None
@@ -218,7 +219,7 @@ class Copy(Client):
         return shared
 
     async def drop_idle(self) -> bool:
-        """End the watches and drop the memos that no page used for a while; return whether any watch is left."""
+        """Stop the watches and drop the caches that no page has used for a while; return whether any watch is left."""
         now = self._clock.monotonic()
         self._memos = {key: one for key, one in self._memos.items() if now - one[1] <= IDLE_SECONDS}
         idle = [key for key, one in self._followed.items() if now - one.used > IDLE_SECONDS]
@@ -226,21 +227,24 @@ class Copy(Client):
         return bool(self._followed)
 
     async def close(self) -> None:
-        """End all watches, checks and questions."""
+        """Stop all watches, checks and pending requests."""
         await self.answers.close()
         if self._checking is not None:
             await cancel([self._checking])
         await self._drop([*self._followed])
 
     def _find_source(self, key: ListKey) -> ListKey:
-        """Return the key of a followed list that contains all of another, which then needs no watch; else `key`."""
+        """Return the key of a watched list that contains all objects of the given one; else `key`.
+
+        The given list then needs no watch of its own.
+        """
         for other, followed in self._followed.items():
             if other != key and other.has_all_of(key) and followed.settled.is_set() and followed.error is None:
                 return other
         return key
 
     def _end_served(self, wide: ListKey) -> None:
-        """End the watches of lists that a wider list, which has just arrived, contains."""
+        """Stop the watches of lists that are contained in a wider list that has just arrived."""
         for key, followed in [*self._followed.items()]:
             if key != wide and wide.has_all_of(key) and followed.settled.is_set():
                 self._end(key)
@@ -256,7 +260,7 @@ class Copy(Client):
             followed.used = now
             return followed
         while len(self._followed) >= _MOST_FOLLOWED:
-            # One that is not here yet is evicted last: a page waits for it.
+            # A list that has not arrived yet is evicted last, because a page waits for it.
             self._end(min(self._followed, key=self._rank_for_eviction))
         followed = _Followed(now)
         followed.task = asyncio.create_task(self._run(key, followed))
@@ -264,14 +268,14 @@ class Copy(Client):
         return followed
 
     async def _ask_right(self, key: ListKey) -> None:
-        """Ask the server whether the viewer may list and, if viewers share watches, watch these objects.
+        """Check with the server whether the viewer may list and, if viewers share watches, watch these objects.
 
         Raises `ApiError` if not, and `TransportError`.
         """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 await super().page(key.kind, key.namespace, labels=key.labels, limit=1)
-                if self._is_shared:  # the watch is the server's, so this asks for the viewer's right to it
+                if self._is_shared:  # the server owns the watch, so the viewer's right to watch is checked here
                     async with super().watch(key.kind, key.namespace, labels=key.labels):
                         pass
         except TimeoutError as error:
@@ -291,16 +295,16 @@ class Copy(Client):
             followed.vouched = self._clock.monotonic()
             followed.settled.set()
             if self._find_source(key) != key and self._followed.get(key) is followed:
-                del self._followed[key]  # a wider list came first, and serves this one from now on
+                del self._followed[key]  # a wider list arrived first, and contains this list from now on
                 return
             self._end_served(key)
             self._announce_change()
             await asyncio.shield(live.task)
 
     def _on_watch_change(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
-        """Note that the watch of a list began (`error` is None) or ended.
+        """Record that the watch of a list started (`error` is None) or ended.
 
-        A list that is refused fails with the error, and is asked for again later.
+        A refused list fails with the error, and is requested again later.
         """
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         is_refused = isinstance(error, ApiError) and error.code in _REFUSALS

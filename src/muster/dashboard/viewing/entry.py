@@ -1,8 +1,8 @@
-"""Decide how viewers come in where the dashboard of another cluster is served to several people.
+"""Decide how viewers sign in where the dashboard serves several people for a remote cluster.
 
-They sign in with tokens, or a proxy in front hands over their tokens, or it names them. In the last case the dashboard
-acts with a right of its own account to impersonate, so it refuses all requests until the files that prove the proxy are
-there.
+Either they sign in with tokens, or a proxy in front passes on their tokens, or a proxy names them. In the last case the
+dashboard uses its own account's right to impersonate. It therefore refuses all requests until the files that
+authenticate the proxy exist.
 """
 
 import ssl
@@ -29,15 +29,16 @@ SECRET, AUTHORITY, CERTIFICATE, KEY = "secret", "ca.crt", "tls.crt", "tls.key"
 
 
 class ProxyFilesError(Exception):
-    """The error of a folder that lacks what authenticates the proxy; the message names the file."""
+    """A folder that lacks a file for authenticating the proxy. The message names the file."""
 
 
 class SignInSettings(Struct, frozen=True):
     """The settings by which the dashboard authenticates its viewers.
 
-    host: finds who a viewer is. front: how a proxy says who the viewer is; None without such a proxy.
-    context: the TLS context that the dashboard serves with; None to serve without TLS.
-    sign_out_path: where the proxy signs viewers out; "" if the pages have no button for it.
+    host: finds out who a viewer is.
+    front: the way in which a proxy names the viewer; None without such a proxy.
+    context: the TLS context of the dashboard's server; None to serve without TLS.
+    sign_out_path: the path under which the proxy signs viewers out; "" to show no button for it.
     """
 
     host: Host
@@ -47,9 +48,10 @@ class SignInSettings(Struct, frozen=True):
 
 
 def plan_entry(config: ConnectionConfig, clock: Clock, settings: Dashboard, folder: Path) -> SignInSettings:
-    """Return how viewers sign in, by the settings. Raises `ProxyFilesError`.
+    """Return how viewers sign in, according to the settings. Raises `ProxyFilesError`.
 
-    config: the connection to the cluster. folder: the files that authenticate the proxy.
+    config: the connection to the cluster.
+    folder: the folder with the files that authenticate the proxy.
     """
 
     def connect(user: UserConfig) -> Client:
@@ -82,10 +84,10 @@ def _require_secret(identity: IdentityHeaders, folder: Path) -> None:
 
 
 def _make_context(identity: IdentityHeaders, folder: Path) -> ssl.SSLContext | None:
-    """Return the TLS context to serve with; None without a certificate. Raises `ProxyFilesError`.
+    """Return the TLS context of the server; None without a certificate. Raises `ProxyFilesError`.
 
-    Only a proxy that authenticates itself by a secret may do without TLS. If the proxy authenticates itself by a client
-    certificate, the context requires one.
+    TLS is optional only if the proxy authenticates itself with a secret. If the proxy authenticates itself with a
+    client certificate, the context requires one.
     """
     needs_certificate = bool(identity.allowed_names)
     if not needs_certificate and not (folder / CERTIFICATE).exists():

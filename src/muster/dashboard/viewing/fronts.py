@@ -1,7 +1,7 @@
-"""Find out whom a proxy in front of the dashboard has signed in, which it says anew with every request.
+"""Read which viewer a proxy in front of the dashboard has signed in, from the headers of every request.
 
-A proxy hands over either the viewer's token, which proves itself, or the viewer's name. Of the latter kind everybody
-could send the headers, so the proxy must prove that it is the proxy, by a client certificate, by a secret, or by both.
+A proxy passes on either the viewer's token, which proves itself, or the viewer's name. Anybody could send a header with
+a name, so such a proxy must authenticate itself with a client certificate, a secret, or both.
 """
 
 import logging
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 
 class Front(Protocol):
-    """The way in which a proxy in front of the dashboard names the viewer: by a token, or by a name."""
+    """The way in which a proxy in front of the dashboard identifies the viewer: by a token, or by a name."""
 
     def find_proof(self, request: InboundRequest) -> Proof | None:
-        """Return the proof of a request's viewer that the proxy sends.
+        """Return the proof of the viewer's identity that the proxy sent with a request.
 
-        The result is None if it sends none and viewers may come without it. Raises `ApiError` (400, 401, 403).
+        Returns None if there is none and viewers may come without the proxy. Raises `ApiError` (400, 401, 403).
         """
         ...
 
@@ -39,15 +39,15 @@ class TokenFront:
         self._header = header.lower()
 
     def find_proof(self, request: InboundRequest) -> Proof | None:
-        """Return the token in the header as a proof; None without one."""
+        """Return the token in the header as a proof; None without a token."""
         token = request.header(self._header)
         return Proof(authorization=f"{_BEARER}{token.removeprefix(_BEARER)}") if token else None
 
 
 class IdentityFront:
-    """A proxy that sends the viewer's name in headers. No request is served without it.
+    """A proxy that sends the viewer's name in headers. No request is served without the proxy.
 
-    secret: the file of the secrets by which the proxy authenticates itself, if it does so.
+    secret: the file with the secrets of the proxy; None if it does not authenticate itself with a secret.
     """
 
     def __init__(self, settings: IdentityHeaders, secret: Path) -> None:
@@ -57,7 +57,7 @@ class IdentityFront:
     def find_proof(self, request: InboundRequest) -> Proof:
         """Return the user whom the proxy's headers name.
 
-        Raises `ApiError`: 401 if the request does not come from the proxy, and as `read_identity`.
+        Raises `ApiError`: 401 if the request does not come from the proxy, and the errors of `read_identity`.
         """
         if problem := self._find_problem(request):
             log.warning("a request that names a viewer is refused: %s", problem)
@@ -65,7 +65,7 @@ class IdentityFront:
         return Proof(identity=read_identity(self._settings, request.headers))
 
     def _find_problem(self, request: InboundRequest) -> str:
-        """Return why the request does not come from the proxy; "" if it does."""
+        """Return the reason why the request is not accepted as the proxy's; "" if it is."""
         settings = self._settings
         if settings.allowed_names:
             if request.user is None:
@@ -83,9 +83,9 @@ class IdentityFront:
 
 
 def read_secrets(file: Path) -> tuple[bytes, ...]:
-    """Return the secrets in a file, one a line; none if it cannot be read. Lines that are too short do not count.
+    """Return the secrets in a file, one per line; empty if it cannot be read. Lines that are too short are ignored.
 
-    The file is read each time: while the secret is changed, it has the old one and the new one.
+    The file is read each time. During a change of the secret it contains the old and the new secret.
     """
     try:
         lines = [line.strip() for line in file.read_bytes().splitlines()]
@@ -96,5 +96,5 @@ def read_secrets(file: Path) -> tuple[bytes, ...]:
 
 
 def _is_among(value: bytes, secrets: tuple[bytes, ...]) -> bool:
-    """Return whether a value is one of the secrets, in a time that does not depend on where they differ."""
+    """Return whether a value is one of the secrets, compared in constant time."""
     return sum(compare_digest(value, secret) for secret in secrets) > 0

@@ -1,8 +1,8 @@
 """Define where the dashboard is served, and how a viewer is recognized there.
 
-A viewer proves who they are once, by a credential of the API. The proof is checked again for every request of a page,
-so that whoever loses the right to the API loses the pages at the same moment. What a viewer may list is asked for again
-every ten seconds, also where the server follows the lists for all its viewers.
+A viewer signs in once, with a credential of the API. The credential is checked again for every request of a page, so
+that a user who loses access to the API loses access to the pages immediately. The rights to list objects are checked
+again every ten seconds, also where the server watches the lists for all viewers.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,14 @@ from muster.runtime.client import Client
 
 
 class Proof(Struct, frozen=True, omit_defaults=True):
-    """The evidence of who a viewer is; one field is set.
+    """The evidence of a viewer's identity. One of the fields is set, besides `until`.
 
-    certificate: the user of a client certificate that TLS has verified. authorization: the header of a request to the
-    API. peer: the id of the Unix user at the other end of a local socket. owner: whether the viewer started this
-    dashboard for itself. identity: the user whom a proxy in front names. until: when the certificate ends.
+    certificate: the user of a client certificate that TLS has verified.
+    authorization: the Authorization header of a request to the API.
+    peer: the Unix user id at the other end of a local socket.
+    owner: whether the viewer started this dashboard for themselves.
+    identity: the user whom a proxy in front names.
+    until: the time at which the certificate expires; None without a certificate.
     """
 
     certificate: User | None = None
@@ -36,11 +39,14 @@ class Proof(Struct, frozen=True, omit_defaults=True):
 class Viewer(Struct, frozen=True):
     """A user who views the dashboard.
 
-    key: the same for viewers who may see the same. client: makes requests with the viewer's rights. namespace: where
-    the viewer's jobs are unless a page says otherwise. tunnels: the transport of streams into pods. simulations: the
-    folder of the reports that the viewer may read; None for none. account: the name by which the viewer submits jobs;
-    "" for the account of this process. follower: a client that follows lists for all viewers who may see them; None if
-    each viewer's lists are followed separately.
+    key: a key that is equal for viewers with equal rights.
+    client: a client with the viewer's rights.
+    namespace: the default namespace of the viewer's jobs.
+    tunnels: the transport of streams into pods.
+    simulations: the folder of the reports that the viewer may read; None for none.
+    account: the name under which the viewer submits jobs; "" for the account of this process.
+    follower: a client that watches lists for all viewers who may see them; None to watch each viewer's lists
+    separately.
     """
 
     name: str
@@ -54,7 +60,7 @@ class Viewer(Struct, frozen=True):
 
 
 class Host(Protocol):
-    """The process that serves the dashboard, which knows how to recognize viewers."""
+    """The process that serves the dashboard, which recognizes viewers."""
 
     @property
     def takes_tokens(self) -> bool:
@@ -62,12 +68,12 @@ class Host(Protocol):
         ...
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer whom a proof names. Raises `ApiError` (401, 403) if the proof is not valid any more."""
+        """Return the viewer whom a proof names. Raises `ApiError` (401, 403) if the proof is no longer valid."""
         ...
 
 
 class OwnHost:
-    """The host of `muster dashboard --kubeconfig FILE`: its one viewer has the rights of that file."""
+    """The host of `muster dashboard --kubeconfig FILE`, whose only viewer has the rights of that file."""
 
     takes_tokens = False
 
@@ -77,7 +83,7 @@ class OwnHost:
         self._viewer = Viewer(name, name, client, namespace, tunnels, simulations)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the one viewer. Raises `ApiError` (401) unless the proof is that of the owner."""
+        """Return the only viewer. Raises `ApiError` (401) unless the proof is the owner's."""
         from muster.api.status import unauthorized
 
         if not proof.owner:
@@ -86,10 +92,12 @@ class OwnHost:
 
 
 class EmbeddedHost:
-    """The host of `muster up`: a viewer is a user of its API.
+    """The host of `muster up`, whose viewers are users of its API.
 
-    identify: returns the user whom a proof names. connect: returns a client that acts as a user. place: returns the
-    namespace in which a user's jobs are. simulations: the folder of the reports of the server's owner.
+    identify: returns the user whom a proof names.
+    connect: returns a client that acts as a user.
+    place: returns the namespace of a user's jobs.
+    simulations: the folder of the reports of the server's owner.
     """
 
     takes_tokens = False
@@ -112,7 +120,7 @@ class EmbeddedHost:
         user = await self._identify(proof)
         client = self._connect(user)
         simulations = self._simulations if MASTERS in user.groups else None
-        # Other groups are other rights, which an open page of before must not lend.
+        # other groups mean other rights, so an older page must not share its copy
         key = "\0".join((user.name, user.uid, *sorted(user.groups)))
         place = self._place(user)
         return Viewer(user.name, key, client, place, client.transport, simulations, follower=self._follower)

@@ -1,7 +1,7 @@
-"""Decide who comes through a proxy that names viewers in headers. Pure.
+"""Decide which user a proxy names in headers. Pure.
 
-The proxy proves itself first (`fronts`). What it then says is taken with care, because the dashboard acts with rights
-that it could lend to anybody: names of the system are refused, and groups that the settings do not name are left out.
+The proxy authenticates itself first (`fronts`). Its headers are validated, because the dashboard could impersonate
+anybody: system users are refused, and groups that the settings do not allow are left out.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,15 @@ from muster.api.config.types import IdentityHeaders
 from muster.api.status import bad_request, forbidden, unauthorized
 
 _SYSTEM = "system:"
-# The API server adds this group to everybody by itself.
+# The API server itself adds this group to every user.
 _EVERYBODY = "system:authenticated"
 
 
 class Identity(Struct, frozen=True):
-    """The user whom a proxy has signed in. extra: further information by its key, for impersonation."""
+    """The user whom a proxy has signed in.
+
+    extra: further information by key, for impersonation.
+    """
 
     user: str
     groups: tuple[str, ...] = ()
@@ -25,11 +28,11 @@ class Identity(Struct, frozen=True):
 
 
 def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]]) -> Identity:
-    """Return the user whom the headers of a proxy name. headers: as they came, decoded as Latin-1.
+    """Return the user whom the headers of a proxy name.
 
-    Groups that the settings do not allow are left out.
-
-    Raises `ApiError`: 400 for what cannot be read, 401 if no user is named, 403 for a user or group of the system.
+    headers: the received headers, decoded as Latin-1.
+    Groups that the settings do not allow are left out. Raises `ApiError`: 400 for a malformed header, 401 if no user is
+    named, 403 for a system user or system group.
     """
     user = _read_user(_get_values(headers, settings.user_header), settings)
     groups = _get_values(headers, settings.groups_header)
@@ -49,7 +52,7 @@ def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]])
 def _read_user(names: Sequence[str], settings: IdentityHeaders) -> str:
     if not names:
         raise unauthorized()
-    if len(names) > 1 or "," in names[0]:  # some proxies join what a client sent and what they add
+    if len(names) > 1 or "," in names[0]:  # some proxies join their own value and the value that a client sent
         raise bad_request(f"the header {settings.user_header} names several users: {', '.join(names)}")
     if names[0].startswith(_SYSTEM):
         raise forbidden(f"{names[0]} cannot come through a proxy: names that begin with {_SYSTEM} are the system's")
@@ -59,7 +62,7 @@ def _read_user(names: Sequence[str], settings: IdentityHeaders) -> str:
 
 
 def _get_values(headers: Sequence[tuple[str, str]], name: str) -> list[str]:
-    """Return the values of a header that are not empty. Raises `ApiError` (400) for one that is not valid text."""
+    """Return the non-empty values of a header. Raises `ApiError` (400) if a value is not valid text."""
     texts = [_decode(value, name).strip() for header, value in headers if name and header.lower() == name.lower()]
     return [text for text in texts if text]
 
@@ -69,6 +72,6 @@ def _decode(value: str, name: str) -> str:
         text = value.encode("latin-1").decode()
     except UnicodeError:
         raise bad_request(f"the header {name} is not UTF-8") from None
-    if not text.isprintable():  # a line break would make a header of its own
+    if not text.isprintable():  # a line break would start another header
         raise bad_request(f"the header {name} has characters that no name has: {text!r}")
     return text

@@ -1,6 +1,7 @@
-"""Let in whom a proxy in front names. The dashboard acts as them by impersonation, for which its account has a right.
+"""Accept viewers whom a proxy names. The dashboard acts as them by impersonation.
 
-The API server decides as whom that account may act, and decides every read and write by the rights of the viewer.
+The API server decides whom the dashboard's account may impersonate, and authorizes each read and write with the
+viewer's rights.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,10 @@ from muster.runtime.clock import Clock
 
 
 class ImpersonatingHost:
-    """The host of a cluster whose viewers a proxy names. connect: returns a client that impersonates a user."""
+    """The host of a cluster whose viewers a proxy names.
+
+    connect: returns a client that impersonates a user.
+    """
 
     takes_tokens = False
 
@@ -27,7 +31,7 @@ class ImpersonatingHost:
         self.viewers = RecognizedViewers(clock, namespace)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer whom the proxy names, once the cluster confirms it.
+        """Return the viewer whom the proxy names, after the cluster has confirmed the user.
 
         Raises `ApiError` (401 without a name, 403), `TransportError`.
         """

@@ -1,7 +1,7 @@
-"""Follow lists, each by one watch for all the copies that have it.
+"""Watch lists, each with one watch for all copies that contain it.
 
-The copies of viewers with rights of their own each have such lists for themselves. Viewers of one server share them:
-the server follows a list, and each copy asks with its viewer's rights before it takes part.
+Where viewers have separate rights, each copy has its own lists. Viewers of one server share lists: the server watches a
+list, and each copy checks its viewer's rights before it uses the list.
 """
 
 import asyncio
@@ -20,12 +20,16 @@ from muster.runtime.objects import meta_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# Changes are taken over together that come within this time: a busy server then wakes fewer followers.
+# Changes that arrive within this time are processed together, so that a busy server wakes fewer followers.
 _REST_SECONDS = 0.1
 
 
 class ListKey(NamedTuple):
-    """The key of a list: its kind, namespace and labels. namespace: "" for all. labels: a selector; "" for none."""
+    """The key of a list: its kind, namespace and labels.
+
+    namespace: the namespace; "" for all namespaces.
+    labels: the label selector; "" for none.
+    """
 
     kind: Any
     namespace: str
@@ -38,10 +42,10 @@ class ListKey(NamedTuple):
 
 
 class ListReader(NamedTuple):
-    """The callbacks of a reader of a followed list.
+    """The callbacks of a reader of a watched list.
 
-    report_watch: called when its watch begins (None) or ends.
-    change: called with every change in a namespace; "" for all.
+    report_watch: called with None when the watch starts, and with the error when it ends.
+    change: called with the namespace of each change; "" for a reader of all namespaces.
     """
 
     report_watch: Callable[[ApiError | TransportError | None], None]
@@ -50,7 +54,10 @@ class ListReader(NamedTuple):
 
 
 class FollowedList:
-    """A list that a watch keeps up to date, and its readers. error: why the watch ended; None while it goes on."""
+    """A list that a watch keeps up to date, and its readers.
+
+    error: why the watch ended; None while it continues.
+    """
 
     informer: Informer[Any]
     task: asyncio.Task[None]
@@ -61,7 +68,7 @@ class FollowedList:
         self.error: ApiError | TransportError | None = None
 
     def select(self, key: ListKey) -> list[Any]:
-        """Return the objects of a narrower list, all of which this list contains."""
+        """Return the objects of a narrower list that this list contains."""
         objects, of_namespace = self.informer.all(), key.namespace if key.namespace != self.key.namespace else ""
         if key.labels != self.key.labels:
             matcher = parse_label_selector(key.labels)
@@ -69,15 +76,15 @@ class FollowedList:
         return [one for one in objects if meta_of(one).namespace == of_namespace] if of_namespace else objects
 
     def report_watch(self, error: ApiError | TransportError | None) -> None:
-        """Tell each reader that the watch of the list has begun (`error` is None), or why it ended."""
+        """Tell each reader that the watch of the list has started (`error` is None), or why it ended."""
         self.error = error
         for reader in tuple(self.readers):
             reader.report_watch(error)
 
     def change(self, old: Any, new: Any) -> None:
-        """Tell the readers of an object's namespace that it has changed.
+        """Tell the readers of an object's namespace that the object has changed.
 
-        Nothing is told before the list is complete.
+        Does nothing before the list is complete.
         """
         if not self.informer.synced.is_set():  # the objects of the first list are no changes
             return
@@ -88,9 +95,10 @@ class FollowedList:
 
 
 class Lists:
-    """The lists that a watch keeps up to date for one or all viewers.
+    """The watched lists of one viewer or of all viewers.
 
-    client: with whose rights. has_all_rights: no list is refused to it, so a wider list serves narrower ones.
+    client: a client with the rights for the watches.
+    has_all_rights: whether the client may list everything, so that a wider list serves narrower ones.
     """
 
     def __init__(self, client: Client, clock: Clock, random: Random, *, has_all_rights: bool = False) -> None:
@@ -103,14 +111,14 @@ class Lists:
 
     @property
     def keys(self) -> list[ListKey]:
-        """The keys of the lists that are followed."""
+        """The keys of the watched lists."""
         return [*self._followed]
 
     @asynccontextmanager
     async def follow(self, key: ListKey, reader: ListReader) -> AsyncIterator[FollowedList]:
-        """Yield a followed list within the context: this one, or a wider one that is followed already.
+        """Yield a watched list within the context: this list, or a wider list that is watched already.
 
-        The watch ends once the last reader of the list has left.
+        The watch stops when the last reader of the list has left its context.
         """
         wider = (one for one in self._followed if one != key and one.has_all_of(key))
         source = next(wider, key) if self._has_all_rights else key

@@ -1,4 +1,4 @@
-"""Keep the viewers whom a cluster has recognized, with the client that acts as each."""
+"""Cache the viewers whom a cluster has recognized, each with a client that acts as the viewer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ from muster.runtime.transport import JSON, Request, TransportError
 
 _REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 _REVIEW = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
-# For so long the server's word on a viewer counts, so that each piece of a page does not ask again.
+# The seconds for which a viewer stays recognized, so that not every part of a page queries the server.
 TRUSTED_SECONDS = 10.0
 _MOST_KNOWN = 500
 
@@ -26,9 +26,9 @@ class _Known(Struct, frozen=True):
 
 
 class RecognizedViewers:
-    """The viewers of one cluster who were recognized lately, up to a limit.
+    """The viewers of one cluster who were recognized recently, up to a maximum number.
 
-    namespace: where a viewer's jobs are, unless the viewer's name says another.
+    namespace: the namespace of a viewer's jobs, unless the viewer's name implies another.
     """
 
     def __init__(self, clock: Clock, namespace: str) -> None:
@@ -37,10 +37,10 @@ class RecognizedViewers:
         self._known: dict[str, _Known] = {}
 
     async def find(self, key: str, connect: Callable[[], Client]) -> Viewer:
-        """Return the viewer with a key, after asking the cluster for the name of the user whom a client acts as.
+        """Return the viewer with this key, after querying the cluster for the name of the client's user.
 
-        An answer counts for some time. connect: creates the client of a viewer who is not known yet. Raises `ApiError`
-        (401, 403), `TransportError`.
+        connect: creates the client of a viewer who is not cached.
+        The name is cached for some time. Raises `ApiError` (401, 403), `TransportError`.
         """
         now = self._clock.monotonic()
         known = self._known.get(key)
@@ -56,7 +56,7 @@ class RecognizedViewers:
                 await client.transport.close()
             raise
         meanwhile = self._known.pop(key, None)
-        if known is None and meanwhile is not None:  # another request asked at the same time
+        if known is None and meanwhile is not None:  # a concurrent request has recognized the viewer in the meantime
             await client.transport.close()
             client = meanwhile.viewer.client
         while len(self._known) >= _MOST_KNOWN:
@@ -67,12 +67,12 @@ class RecognizedViewers:
         return viewer
 
     def forget(self) -> None:
-        """Make `find` ask the cluster again about each viewer."""
+        """Make `find` query the cluster again for each viewer."""
         self._known = {key: msgspec.structs.replace(one, until=0.0) for key, one in self._known.items()}
 
 
 async def _find_name(client: Client) -> str:
-    """Return the name of the user of a client. Raises `ApiError` (401 if no user is named), `TransportError`."""
+    """Return the name of a client's user. Raises `ApiError` (401 if no user is named), `TransportError`."""
     answer = await client.raw(Request("POST", _REVIEWS, body=_REVIEW, content_type=JSON))
     user: Any = msgspec.json.decode(answer.body).get("status", {}).get("userInfo", {})
     name = str(user.get("username", ""))

@@ -1,7 +1,7 @@
-"""Keep the sessions of viewers: a link that is valid once becomes a cookie that is valid for twelve hours.
+"""Store the sessions of viewers: a link that works once becomes a cookie that is valid for twelve hours.
 
-Of a link and of a cookie only the hash is kept. The sessions are kept in a file, so that a page that is open while the
-server starts again goes on. The file holds the tokens of viewers who have one, and only the server's user may read it.
+Only hashes of links and cookies are stored. Sessions are written to a file, so that an open page continues after a
+restart of the server. The file contains tokens of viewers, so only the server's user may read it.
 """
 
 import logging
@@ -21,8 +21,8 @@ from muster.runtime.process.privatefiles import write_private
 
 LINK_LIFETIME = timedelta(minutes=1)
 SESSION_LIFETIME = timedelta(hours=12)
-# The most of each that are kept, of one user and in all. The oldest of the same user make room first, so that nobody
-# signs others out.
+# The maximum numbers of sessions and links, per user and in total. The oldest of the same user are dropped first, so
+# that nobody can sign others out.
 _MOST_LINKS_EACH, _MOST_LINKS = 10, 2_000
 _MOST_SESSIONS_EACH, _MOST_SESSIONS = 20, 2_000
 
@@ -32,8 +32,10 @@ log = logging.getLogger(__name__)
 class Session(Struct, frozen=True):
     """The session of a viewer who has signed in.
 
-    id: the hash of the cookie. user: the name of the viewer. form_key: the secret that every form of the viewer's pages
-    contains. is_proxied: whether a proxy in front names the viewer with every request, so that there is no cookie.
+    id: the hash of the cookie.
+    user: the name of the viewer.
+    form_key: a secret that every form on the viewer's pages contains.
+    is_proxied: whether a proxy in front names the viewer in every request, so that there is no cookie.
     """
 
     id: str
@@ -45,7 +47,10 @@ class Session(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """A sign-in link that works once. user: the name of the user who requested it."""
+    """A sign-in link that works once.
+
+    user: the name of the user who requested it.
+    """
 
     user: str
     proof: Proof
@@ -55,7 +60,7 @@ class Link(Struct, frozen=True):
 class Sessions:
     """The sessions and sign-in links of one dashboard.
 
-    file: where sessions are stored to outlive the process; None keeps them in memory alone.
+    file: the file in which sessions are stored; None to keep them only in memory.
     """
 
     def __init__(self, clock: Clock, file: Path | None = None, draw: Callable[[], str] = secrets.token_urlsafe) -> None:
@@ -69,7 +74,7 @@ class Sessions:
     def make_link(self, user: str, proof: Proof) -> str:
         """Return the secret of a new link, which opens one session within a minute.
 
-        Of too many links, the oldest are dropped.
+        If there are too many links, the oldest are dropped.
         """
         secret, now = self._draw(), self._clock.now()
         self._links = {name: link for name, link in self._links.items() if link.expires > now}
@@ -78,7 +83,7 @@ class Sessions:
         return secret
 
     def use_link(self, secret: str) -> Link | None:
-        """Return the link with a secret, which works no more after that; None if it is unknown, used or old."""
+        """Return the link with this secret, and invalidate it; None if it is unknown, used or expired."""
         link = self._links.pop(_hash(secret), None)
         return link if link is not None and link.expires > self._clock.now() else None
 
@@ -89,9 +94,9 @@ class Sessions:
         return cookie
 
     def follow(self, user: str, proof: Proof) -> Session:
-        """Return the session of a viewer whom a proxy in front names with every request, and open it if needed.
+        """Return the session of a viewer whom a proxy in front names in every request; open it if necessary.
 
-        No cookie opens it.
+        The session cannot be opened with a cookie.
         """
         name = f"proxied {user}"  # no hash is like that
         kept = self._sessions.get(name)
@@ -101,7 +106,7 @@ class Sessions:
         return msgspec.structs.replace(kept, proof=proof)
 
     def find(self, cookie: str) -> Session | None:
-        """Return the session of a cookie; None if it is unknown, closed or old."""
+        """Return the session with this cookie; None if it is unknown, closed or expired."""
         session = self._sessions.get(_hash(cookie)) if cookie else None
         return session if session is not None and session.expires > self._clock.now() else None
 
@@ -111,21 +116,21 @@ class Sessions:
         return kept is not None and kept.form_key == session.form_key and kept.expires > self._clock.now()
 
     def close(self, session: Session) -> None:
-        """Close a session, if it is open, and store that."""
+        """Close a session if it is open, and update the file."""
         if self._sessions.pop(session.id, None) is not None:
             self._said.pop(session.id, None)
             self._save()
 
     def say_later(self, session: Session, sentence: str) -> None:
-        """Store a sentence that the viewer's next page shows."""
+        """Store a sentence to show on the viewer's next page."""
         self._said[session.id] = sentence
 
     def take_message(self, session: Session) -> str:
-        """Return the sentence stored for the viewer's next page, and forget it; "" if there is none."""
+        """Return and remove the sentence for the viewer's next page; "" if there is none."""
         return self._said.pop(session.id, "")
 
     def _end_of(self, proof: Proof) -> datetime:
-        """Return when a session that begins now with a proof ends: not after the certificate that it came from."""
+        """Return when a session that starts now ends: at the latest when the proof's certificate expires."""
         ends = self._clock.now() + SESSION_LIFETIME
         return ends if proof.until is None else min(ends, proof.until)
 
@@ -152,12 +157,12 @@ class Sessions:
             return
         try:
             write_private(self._file, msgspec.json.encode(list(self._sessions.values())))
-        except OSError as error:  # the sessions go on in memory
+        except OSError as error:  # the sessions continue in memory
             log.warning("sessions of the dashboard end with this process: %s: %s", self._file, error)
 
 
 def is_form_key(session: Session, key: str) -> bool:
-    """Return whether a form's key is that of the viewer's session, so that the viewer's own page sent the form."""
+    """Return whether a form contains the key of the viewer's session, so that the viewer's own page sent it."""
     return compare_digest(session.form_key.encode(), key.encode())
 
 
@@ -166,7 +171,7 @@ def _hash(secret: str) -> str:
 
 
 def _make_room(entries: dict[str, Session] | dict[str, Link], user: str, most_each: int, most: int) -> None:
-    """Drop the oldest sessions or links of a user, and then of all users, so that one more has room."""
+    """Drop the oldest sessions or links of a user, and then of all users, to make room for one more."""
     own = [name for name, one in entries.items() if one.user == user]
     for name in own[: max(0, len(own) - most_each + 1)]:
         del entries[name]

@@ -1,4 +1,4 @@
-"""Let viewers sign in with a token of the cluster: the dashboard has no rights of its own, and acts with theirs."""
+"""Let viewers sign in with a token of the cluster. The dashboard has no rights of its own, and acts with theirs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,10 @@ _SCHEME = "Bearer "
 
 
 class TokenHost:
-    """The host of a cluster whose viewers sign in with tokens. connect: returns a client that sends a token."""
+    """The host of a cluster whose viewers sign in with tokens.
+
+    connect: returns a client that sends a token.
+    """
 
     takes_tokens = True
 
@@ -23,7 +26,7 @@ class TokenHost:
         self.viewers = RecognizedViewers(clock, namespace)
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer whose token the proof has, as the cluster names the user.
+        """Return the viewer whose token the proof contains, with the user name from the cluster.
 
         Raises `ApiError` (401) for a wrong or malformed token, and `TransportError`.
         """

@@ -1,1 +1,1 @@
-"""Decide how many pods of one shape fit on the nodes, beside the pods there and beside each other. Pure."""
+"""Decide how many pods of one shape fit on the nodes, given the other pods and each other. Pure."""

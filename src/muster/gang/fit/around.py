@@ -1,4 +1,4 @@
-"""Count the pods around a pod to be placed: pods on the nodes, and pods of its gang that have a node already."""
+"""Count the pods that affect a pod to be placed: pods on the nodes, and pods of its gang that already have a node."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Self
@@ -14,10 +14,10 @@ _NONE_PLACED: Mapping[Shape, Ints] = {}
 
 
 class Around:
-    """The pods next to which a gang's pods are placed: pods on the nodes, and placed pods of the gang itself.
+    """The pods that affect the placement of a gang: pods on the nodes, and already placed pods of the gang itself.
 
-    The rules of pod affinity, spread, ports and disks read it, mostly as counts by node index. The pods on the nodes
-    are read once for a decision and must not change meanwhile.
+    The rules of pod affinity, spread, ports and disks read them, mostly as counts by node index. The pods on the nodes
+    are read once per decision, and must not change during the decision.
     """
 
     def __init__(
@@ -31,28 +31,31 @@ class Around:
         self._known: dict[object, Ints] = {} if known is None else known
 
     def with_placed(self, shape: Shape, counts: Ints) -> Self:
-        """Return a copy that counts these additional pods of a shape on each node."""
+        """Return a copy that also counts these placed pods of a shape.
+
+        counts: the number of pods by node index.
+        """
         before = self._placed.get(shape)
         placed = {**self._placed, shape: counts if before is None else before + counts}
         return type(self)(self.capacity, placed, self._known)
 
     def get_or_find(self, key: object, find: Callable[[], Ints]) -> Ints:
-        """Return the cached counts for a key; if there are none, call `find` and cache what it returns.
+        """Return the cached counts for a key; if there are none, call `find` and cache its result.
 
-        key: names the result, which must not depend on the placed pods of the gang.
+        key: identifies the result, which must not depend on the placed pods of the gang.
         """
         if (numbers := self._known.get(key)) is None:
             numbers = self._known[key] = find()
         return numbers
 
     def count_selected(self, terms: tuple[Term, ...]) -> Ints:
-        """Return, by node index, how many pods all of the terms select."""
+        """Return how many pods are selected by all of the terms, by node index."""
         if (counts := self._known.get(terms)) is None:
             counts = self._known[terms] = self.capacity.counts(self.capacity.guests.count_selected(terms))
         return self._add_placed(counts, (shape for shape in self._placed if self.selects(terms, shape)))
 
     def count_matching(self, spread: Spread, namespace: str) -> Ints:
-        """Return, by node index, how many pods a spread constraint counts."""
+        """Return how many pods a spread constraint counts, by node index."""
         key = spread, namespace
         if (counts := self._known.get(key)) is None:
             counts = self._known[key] = self.capacity.counts(self.capacity.guests.count_matching(spread, namespace))
@@ -65,7 +68,7 @@ class Around:
         return all(term.matches(shape.namespace, dict(shape.labels), theirs) for term in terms)
 
     def find_repelling(self, shape: Shape) -> Mask:
-        """Return the nodes that the anti-affinity of other pods closes to pods of a shape."""
+        """Return the nodes that other pods' anti-affinity closes to pods of a shape."""
         capacity = self.capacity
         key = "repelling", shape.namespace, shape.labels
         if (repelled := self._known.get(key)) is None:
@@ -89,7 +92,7 @@ class Around:
         return self._add_placed(counts_of_holders, holding) > 0
 
     def is_claimed(self, claim: str) -> bool:
-        """Return whether another pod uses a PersistentVolumeClaim."""
+        """Return whether another pod uses the PersistentVolumeClaim."""
         placed = (counts for shape, counts in self._placed.items() if claim in shape.claims)
         return self.capacity.guests.claimants(claim) > 0 or any(counts.any() for counts in placed)
 

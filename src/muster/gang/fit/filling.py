@@ -1,7 +1,7 @@
-"""Decide how many pods of one shape each node gets, so that all pods are placed or as many as possible.
+"""Decide how many pods of one shape each node gets, to place all pods or as many as possible.
 
-With at most one rule between the pods the answer is exact. With several rules the pods are placed one after the other,
-as kube-scheduler places single pods. A placement is valid then, but if none is found, there may still be one.
+With at most one rule between the pods the result is exact. With several rules the pods are placed one by one, as
+kube-scheduler places single pods. A placement that is found is valid, but a valid placement may be missed.
 """
 
 from msgspec import Struct
@@ -14,10 +14,10 @@ from muster.gang.fit.scoring import compute_worths, score_nodes
 from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.shapes import Shape
 
-# The most pods, over all nodes, whose worth is computed one by one; more pods are packed tightly.
+# The maximum number of pods, over all nodes, whose worth is computed individually. More pods are packed tightly.
 _WORTHS = 4_000_000
 
-# The most pods times nodes to place one by one, in a second or two; more would delay all other gangs.
+# The maximum of pods times nodes to place one by one, which takes a second or two. More would delay all other gangs.
 MOST_TURNS = 10_000_000
 
 _HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
@@ -26,8 +26,8 @@ _HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
 class Filled(Struct, frozen=True):
     """The number of pods that each node gets, by node index.
 
-    exact: whether it is proven that no more pods fit, if fewer than wanted are placed.
-    one: the node that gets all pods, if a single node does.
+    exact: if not all pods are placed, whether it is proven that no more of them fit.
+    one: the index of the node that gets all pods; None if several nodes get pods.
     """
 
     counts: Ints
@@ -41,7 +41,7 @@ class Filled(Struct, frozen=True):
 
     @property
     def nodes(self) -> Ints:
-        """The nodes that get pods, by index."""
+        """The indexes of the nodes that get pods."""
         return np.flatnonzero(self.counts) if self.one is None else np.array([self.one], np.int64)
 
 
@@ -55,10 +55,12 @@ def fill(
     *,
     wishes: bool = False,
 ) -> Filled:
-    """Choose nodes for `pods` pods, and return how many pods each node gets.
+    """Choose nodes for up to `pods` pods; return how many pods each node gets.
 
-    Among equal nodes, the first by name is preferred. The function changes `fits`.
+    fits: the number of pods that each node can take, by node index; the function changes it.
+    extra_use: additional use of the nodes; None for none.
     wishes: whether `limits` treat the shape's preferences about its own pods as required.
+    Of equal nodes, the first by name is preferred.
     """
     if len(limits.rules) > 1:
         if (few := _place_by_limiting_rule(limits, fits, pods)) is not None:
@@ -96,7 +98,7 @@ def fill(
 
 
 def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, pods: int) -> Ints | None:
-    """Return the pods placed under the first rule that alone limits their number; None if no rule does."""
+    """Return the number of pods per node if a single rule limits their total number; None if no rule does so alone."""
     for rule in limits.rules:
         room = np.minimum(fits, pods)
         if not isinstance(rule, Even):
@@ -108,9 +110,9 @@ def _place_by_limiting_rule(limits: ShapeLimits, fits: Ints, pods: int) -> Ints 
 
 
 def _fill_one(capacity: Capacity, fits: Ints, pods: int) -> Filled:
-    """Place all pods on one node: the node that is left with the least room, of the nodes with enough room.
+    """Place all pods on one node: the node that is left with the least room.
 
-    The result is that of `_pack_pods`, found without sorting.
+    The result is the same as that of `_pack_pods`, but found without sorting.
     """
     left = (fits - pods).view(np.uint64)  # as unsigned, negative numbers are the greatest
     order, counts = capacity.by_name, np.zeros_like(fits)
@@ -127,7 +129,7 @@ def _pack_pods(fits: Ints, pods: int, liked: Ints | None) -> Ints:
     else:
         order = np.lexsort((-fits, -liked))
     room = np.cumsum(np.minimum(fits[order], pods))
-    full = int(np.searchsorted(room, pods, side="left"))  # the number of nodes that are filled up
+    full = int(np.searchsorted(room, pods, side="left"))  # the number of nodes that are filled completely
     counts = np.zeros_like(fits)
     counts[order[:full]] = fits[order[:full]]
     rest = pods - int(counts.sum())
@@ -140,9 +142,9 @@ def _pack_pods(fits: Ints, pods: int, liked: Ints | None) -> Ints:
 
 
 def _split_quotas(rule: Rule, places: Ints, fits: Ints, pods: int) -> tuple[Ints, Ints]:
-    """Return the topology domain of every node, and how many pods each domain gets.
+    """Return the topology domain of each node, and how many pods each domain gets.
 
-    Nodes in no domain form one domain of their own, which gets pods first.
+    Nodes outside all domains form a domain of their own, which gets pods first.
     """
     size = int(places.max(initial=-1)) + 1
     places = np.where(places < 0, size, places)
@@ -152,7 +154,7 @@ def _split_quotas(rule: Rule, places: Ints, fits: Ints, pods: int) -> tuple[Ints
 
 
 def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Fill each topology domain's quota on its best-scored and roomiest nodes."""
+    """Place each topology domain's number of pods on its best-scored and roomiest nodes."""
     order = np.lexsort((-fits, places) if liked is None else (-fits, -liked, places))
     counts = np.zeros_like(fits)
     counts[order] = np.clip(quotas[places[order]] - _sum_before(fits[order], places[order]), 0, fits[order])
@@ -160,7 +162,7 @@ def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -
 
 
 def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Fill each topology domain's quota pod by pod, on the best-scored node where the pod is worth most."""
+    """Place each topology domain's number of pods one by one, on the best-scored node where the pod is worth most."""
     nodes, turns = np.nonzero(np.arange(worth.shape[1]) < fits[:, None])
     worth = worth[nodes, turns]
     order = np.lexsort((-worth, places[nodes]) if liked is None else (-worth, -liked[nodes], places[nodes]))
@@ -170,7 +172,7 @@ def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, l
 
 
 def _sum_before(amounts: Ints, places: Ints) -> Ints:
-    """Return for each entry the sum of the earlier amounts of its domain; entries of one domain are adjacent."""
+    """Return, for each entry, the sum of the earlier amounts in its domain. Entries of a domain are adjacent."""
     before = np.cumsum(amounts) - amounts
     sums: Ints = before - before[np.searchsorted(places, places, side="left")]
     return sums
@@ -179,7 +181,7 @@ def _sum_before(amounts: Ints, places: Ints) -> Ints:
 def _place_one_by_one(
     around: Around, shape: Shape, fits: Ints, pods: int, extra_use: Ints | None, *, wishes: bool
 ) -> Filled:
-    """Place each pod so that the others keep most choices: in the emptiest domain, and there on the best node."""
+    """Place pods one by one so that the remaining pods keep most choices: in the emptiest domain, on its best node."""
     capacity, counts = around.capacity, np.zeros_like(fits)
     for _ in range(pods):
         now = around.with_placed(shape, counts)

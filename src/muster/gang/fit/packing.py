@@ -1,8 +1,8 @@
 """Pack pods of several shapes onto nodes exactly, unless the search takes too long.
 
 Only room counts here. The search goes from node to node. On each node it tries only the maximal fillings, to which no
-pod can be added, because a fuller node is never worse. It remembers the sets of pods that failed to fit on the
-remaining nodes.
+pod can be added, because a fuller node is never worse. It remembers the sets of pods that did not fit on the remaining
+nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,13 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-# The maximum number of steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
+# The maximum number of steps of one search. A step puts some pods of one shape on a node and takes a few microseconds.
 STEPS: Final = 5000
-# The maximum number of steps of all searches of one decision: a preemption or a topology places a gang many times. A
-# preemption that runs out of steps evicts more gangs than it must; a longer search would delay all placement.
+# The maximum number of steps of all searches of one decision, since a preemption or a topology places a gang many
+# times. A preemption that runs out of steps evicts more gangs than necessary; a longer search would delay all
+# placement.
 STEPS_OF_DECISION: Final = 2 * STEPS
-# The largest gangs and clusters for which a search of so many steps is likely to finish.
+# The largest gangs and clusters for which a search is likely to finish within this number of steps.
 MOST_PODS: Final = 64
 MOST_NODES: Final = 256
 
@@ -25,16 +26,16 @@ Amounts: TypeAlias = tuple[int, ...]  # by resource
 
 
 class Bin(Struct, frozen=True):
-    """A node to pack: its free amounts, and how many pods of each shape it takes alone."""
+    """A node to pack: its free amounts, and how many pods of each shape fit if it takes only that shape."""
 
     free: Amounts
     fits: Counts
 
 
 class Effort:
-    """The number of steps that all searches of one decision may still make together.
+    """The number of steps that all searches of one decision may still take in total.
 
-    A search without steps has no answer.
+    A search without remaining steps ends without a result.
     """
 
     def __init__(self, steps: int = STEPS_OF_DECISION) -> None:
@@ -49,17 +50,17 @@ class Unpacked(Enum):
 
 
 def is_small(pods: int, nodes: int) -> bool:
-    """Return whether a search for this many pods on this many nodes is likely to finish."""
+    """Return whether a search with this number of pods and nodes is likely to finish."""
     return pods <= MOST_PODS and nodes <= MOST_NODES
 
 
 def pack(
     bins: Sequence[Bin], requests: Sequence[Amounts], pods: Counts, effort: Effort | None = None
 ) -> list[Counts] | Unpacked:
-    """Return how many pods of each shape each node gets, in the order of the nodes.
+    """Return how many pods of each shape each node gets, in the order of the nodes; or why there is no result.
 
     requests: the requests of one pod of each shape, by resource.
-    effort: the steps left to the decision, from which the search deducts its own.
+    effort: the remaining steps of the decision; the search subtracts its own. None: a decision with a single search.
     """
     effort = effort if effort is not None else Effort()
     if not is_small(sum(pods), len(bins)):
@@ -78,21 +79,24 @@ def pack(
 
 
 class _Search:
-    """A search for nodes for all pods of a gang. steps: the steps left; negative once they have run out."""
+    """A search for nodes for all pods of a gang.
+
+    steps: the remaining steps; negative once they have run out.
+    """
 
     def __init__(self, bins: Sequence[Bin], requests: Sequence[Amounts], steps: int) -> None:
         self._bins = bins
         self._requests = requests
         self.steps = steps
         self._failed: set[tuple[int, Counts]] = set()
-        # For each node, the sums over that node and all later ones: pods of each shape, and free amounts.
+        # For each node, the sums over that node and all later nodes: pods of each shape, and free amounts.
         self._fits = _sum_tails([one.fits for one in bins], len(requests))
         self._free = _sum_tails([one.free for one in bins], len(requests[0]))
 
     def place(self, first: int, pods: Counts) -> list[Counts] | None:
-        """Return the fillings of the nodes from the first one on; None if none was found before the steps ran out.
+        """Return the fillings of the nodes from index `first` on; None if none was found before the steps ran out.
 
-        Nodes beyond the returned list stay empty.
+        Nodes beyond the end of the returned list stay empty.
         """
         if not any(pods):
             return []
@@ -111,7 +115,7 @@ class _Search:
         return None
 
     def _is_hopeless(self, first: int, pods: Counts) -> bool:
-        """Return whether the remaining nodes lack room even if pods could be cut in pieces."""
+        """Return whether the remaining nodes lack room even if pods could be split over nodes."""
         if any(count > most for count, most in zip(pods, self._fits[first], strict=True)):
             return True
         return any(
@@ -144,7 +148,10 @@ class _Search:
 
 
 def _sum_tails(rows: Sequence[Sequence[int]], width: int) -> list[list[int]]:
-    """Return for each row the sums of that row and all later ones, negative numbers as 0; and a row of zeros."""
+    """Return, for each row, the sums of that row and all later rows, and finally a row of zeros.
+
+    Negative numbers count as 0.
+    """
     sums = [[0] * width]
     for row in reversed(rows):
         sums.append([max(number, 0) + more for number, more in zip(row, sums[-1], strict=True)])

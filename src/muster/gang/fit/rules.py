@@ -1,10 +1,11 @@
-"""Decide which nodes the pods around a pod close to it, and how each placed pod limits the next of its shape.
+"""Decide which nodes other pods close to a pod, and how each placed pod limits the next pod of its shape.
 
-A rule that closes nodes whatever else is placed is a mask. The other rules say how a pod of a shape limits the next pod
-of the same shape. A *place* is a topology domain: the nodes with the same value of a label.
-- `single` and `Apart`: a node, or a place, takes one pod only.
+A rule that closes nodes whatever else is placed is a mask. The other rules define how placed pods of a shape limit the
+next pod of the same shape. A *place* is a topology domain: the nodes with the same value of a label.
+
+- `single` and `Apart`: a node, or a place, takes only one pod.
 - `Together`: all pods go to the place of the first pod.
-- `Even`: a place may have only so many more pods than the places with the fewest.
+- `Even`: the number of pods in a place may exceed the lowest number in any place by a limited difference.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,14 +32,14 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class Rule(Protocol):
-    """A limit that each placed pod of a shape puts on the next one.
+    """A limit that each placed pod of a shape puts on the next pod.
 
-    A place is a topology domain. Places are numbers by node; a node in no place has a negative number.
+    A place is a topology domain. Places are numbered; a node outside all places has a negative number.
     """
 
     @property
     def places(self) -> Ints:
-        """The place of each node."""
+        """The number of each node's place, by node index."""
         ...
 
     @property
@@ -47,29 +48,30 @@ class Rule(Protocol):
         ...
 
     def find_closed(self) -> Mask:
-        """Return the nodes that are closed to the very next pod."""
+        """Return the nodes that are closed to the next pod."""
         ...
 
     def quotas(self, room: Ints, pods: int) -> Ints:
-        """Return how many of the pods each place gets, given the room of each place.
+        """Return how many of the pods each place gets.
 
-        The sum is smaller than `pods` if not all can be placed.
+        room: the number of pods that fit in each place.
+        The sum is less than `pods` if not all pods can be placed.
         """
         ...
 
 
 class Apart(Struct, frozen=True):
-    """A rule of one pod in each place; nodes in no place take as many as fit."""
+    """A rule that allows one pod per place. Nodes outside all places take as many pods as fit."""
 
     places: Ints
     reason: str = ANTI_AFFINITY
 
     def find_closed(self) -> Mask:
-        """Return no nodes, because `ShapeLimits.closed` has the nodes of places with earlier pods already."""
+        """Return no nodes, because `ShapeLimits.closed` contains the nodes of places with earlier pods already."""
         return np.zeros(len(self.places), np.bool_)
 
     def quotas(self, room: Ints, pods: int) -> Ints:
-        """Return one pod for each place, the places with the least room first."""
+        """Return one pod per place, for the places with the least room first."""
         quotas = np.zeros_like(room)
         usable = np.flatnonzero(room)
         quotas[usable[np.argsort(room[usable], kind="stable")][:pods]] = 1
@@ -77,13 +79,13 @@ class Apart(Struct, frozen=True):
 
 
 class Together(Struct, frozen=True):
-    """A rule that all pods go to the place of the first."""
+    """A rule that all pods go to the place of the first pod."""
 
     places: Ints
     reason: str = AFFINITY
 
     def find_closed(self) -> Mask:
-        """Return the nodes that are in no place."""
+        """Return the nodes outside all places."""
         return self.places < 0
 
     def quotas(self, room: Ints, pods: int) -> Ints:
@@ -97,10 +99,10 @@ class Together(Struct, frozen=True):
 
 
 class Even(Struct, frozen=True):
-    """A rule that no place has more pods than the place with the fewest, plus an allowed difference.
+    """A rule that the number of pods in a place may exceed the lowest number in any place by at most `max_skew`.
 
-    counts: the pods in each place.
-    eligible: whether the place counts when the fewest pods are determined.
+    counts: the number of pods in each place.
+    eligible: whether each place counts for the lowest number.
     """
 
     places: Ints
@@ -108,11 +110,11 @@ class Even(Struct, frozen=True):
     eligible: Mask
     max_skew: int
     least_places: int
-    own: int = 1  # 1 if the next pod counts, else 0
+    own: int = 1  # 1 if the next pod itself counts, else 0
     reason: str = SPREAD
 
     def find_closed(self) -> Mask:
-        """Return the nodes of places that already have the allowed difference."""
+        """Return the nodes of places that have reached the allowed difference already."""
         full = self.counts + self.own - self._find_fewest(self.counts) > self.max_skew
         closed = np.ones(len(self.places), np.bool_)
         inside = self.places >= 0
@@ -125,7 +127,7 @@ class Even(Struct, frozen=True):
         most = np.clip(highest - self.counts, 0, room)
         if int(most.sum()) <= pods:
             return most
-        # Bisects the level to which places are filled: `low` is too low, `high` is enough.
+        # Bisects the level to which places are filled: `low` is too low, and `high` suffices.
         low, high = int(self.counts.min()), highest
         while high - low > 1:
             middle = (low + high) // 2
@@ -144,10 +146,10 @@ class Even(Struct, frozen=True):
 
 
 class ShapeLimits(Struct, frozen=True):
-    """The limits that the surrounding pods put on a shape.
+    """The limits that other pods put on a shape.
 
-    closed: nodes that no pod of the gang can open, by reason, in the order in which the reasons are checked.
-    single: nodes that take one pod of the shape.
+    closed: the nodes that stay closed whatever the gang does, by reason, in the order in which reasons are checked.
+    single: the nodes that take only one pod of the shape.
     """
 
     closed: tuple[tuple[str, Mask], ...] = ()
@@ -155,14 +157,14 @@ class ShapeLimits(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
     def apply(self, fits: Ints) -> None:
-        """Reduce `fits`, the number of pods that each node can take, by all limits except the rules."""
+        """Apply all limits except the rules to `fits`, the number of pods that each node can take."""
         for _, closed in self.closed:
             fits[closed] = 0
         if self.single is not None:
             np.minimum(fits, 1, out=fits, where=self.single)
 
     def apply_to_next(self, fits: Ints) -> None:
-        """Reduce `fits`, the number of pods that each node can take, to what holds for the very next pod."""
+        """Apply the limits for the next pod to `fits`, the number of pods that each node can take."""
         self.apply(fits)
         for rule in self.rules:
             fits[rule.find_closed()] = 0
@@ -174,7 +176,7 @@ NO_LIMITS = ShapeLimits()
 
 
 def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> ShapeLimits:
-    """Return the limits that the surrounding pods put on a shape.
+    """Return the limits that other pods put on a shape.
 
     mates: whether to leave out limits that other pods of the gang may still lift.
     wishes: whether to treat the shape's preferences about its own pods as required.
@@ -214,7 +216,7 @@ def _list_held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
 
 
 def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
-    """Yield the rules by which a pod of the shape closes topology domains to others of the same shape."""
+    """Yield the rules by which a pod of the shape closes topology domains to other pods of the same shape."""
     unliked = [wish.term for wish in shape.terms.wishes if wish.weight < 0] if wishes else []
     for term in (*shape.terms.anti_affinity, *unliked):
         if around.selects((term,), shape):
@@ -245,9 +247,9 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
 
 
 def _list_together_rules(around: Around, shape: Shape) -> Iterator[Together]:
-    """Yield the rules by which a shape prefers its own pods nearby.
+    """Yield the rules for preferences of a shape to have its own pods nearby.
 
-    If pods that it prefers run already, scores prefer their nodes anyway, so no rule is needed.
+    If preferred pods run already, scores prefer their nodes, so no rule is needed.
     """
     for wish in shape.terms.wishes:
         if wish.weight > 0 and around.selects((wish.term,), shape) and not around.count_selected((wish.term,)).any():
@@ -288,7 +290,8 @@ def _add_even(
 def _find_counting_nodes(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
     """Return the indexes of the nodes that count for an even spread.
 
-    They have the topology keys of all the shape's spreads; the spread says whether affinity and taints count.
+    They have the topology keys of all the shape's spreads. The spread defines whether affinity and taints exclude
+    nodes.
     """
     capacity = around.capacity
     counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])

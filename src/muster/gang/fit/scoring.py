@@ -1,7 +1,7 @@
-"""Score nodes by the preferences of pods and by how full the nodes are.
+"""Score nodes by the preferences of pods and by the nodes' use.
 
-Preferences come first: preferred nodes, taints to avoid, pods to be near. Each kind scores from 0 to 100, with the
-weights of kube-scheduler's plugins. Among nodes of equal score the strategy decides.
+Preferences come first: preferred nodes, taints to avoid, and pods to be near. Each kind of preference scores from 0 to
+100, and is weighted as in kube-scheduler's plugins. Among nodes of equal score the strategy decides.
 """
 
 from muster.gang import arrays as np
@@ -15,9 +15,9 @@ _TAINTS, _NODES, _PODS = 3, 2, 2
 
 
 def score_nodes(around: Around, shape: Shape) -> Ints | None:
-    """Return the preference score of each node for a shape, by node index; None if all nodes are equal.
+    """Return each node's preference score for a shape, by node index; None if all nodes are equal.
 
-    The score combines taints with the effect PreferNoSchedule, and the shape's preferences for nodes and for pods.
+    The score combines PreferNoSchedule taints, and the shape's preferences for nodes and for pods.
     """
     capacity = around.capacity
     kinds = []
@@ -32,9 +32,9 @@ def score_nodes(around: Around, shape: Shape) -> Ints | None:
 
 
 def compute_worths(capacity: Capacity, shape: Shape, extra_use: Ints | None, most: int) -> Floats:
-    """Return how much the first, second, ... pod of a shape is worth on each node, by node index and up to `most` pods.
+    """Return the worth of the first, second, ... up to `most`-th pod of a shape on each node, by node index.
 
-    The worth of a pod is at most that of the earlier pods on its node, so that sorting keeps their order.
+    The worth of a pod is at most the worth of the earlier pods on its node, so that sorting by worth keeps their order.
     """
     shares = []
     for resource, amount in shape.requests:
@@ -53,7 +53,7 @@ def compute_worths(capacity: Capacity, shape: Shape, extra_use: Ints | None, mos
 
 
 def _scale(score: Ints) -> Ints:
-    """Return the scores scaled to 0 to 100."""
+    """Return the scores scaled to the range from 0 to 100."""
     least, spread = score.min(), score.max() - score.min()
     scaled: Ints = (score - least) * 100 // spread if spread else np.zeros_like(score)
     return scaled

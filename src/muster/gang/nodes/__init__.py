@@ -1,4 +1,4 @@
-"""Track the capacity of the nodes and the pods on them, as arrays and indexes updated change by change.
+"""Track the capacity of the nodes and the pods on them, as arrays and indexes that each change updates.
 
 Deterministic.
 """

@@ -1,4 +1,4 @@
-"""Make the allocation of a ResourceClaim from the devices that were picked for it."""
+"""Make the allocation of a ResourceClaim from the devices that were chosen for it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -22,7 +22,8 @@ def allocation_of(
 ) -> AllocationResult:
     """Return the allocation of a claim on a node.
 
-    picks: each device with the request that it meets. classes: finds a device class by its name.
+    picks: each chosen device, with the name of the request that it satisfies.
+    classes: returns the DeviceClass with the given name.
     """
     requests = {one.name: one.exactly for one in claim.spec.devices.requests if one.exactly is not None}
     results = tuple(
@@ -40,7 +41,7 @@ def allocation_of(
 
 
 def _list_configuration(claim: ResourceClaim, classes: Classes) -> Iterator[DeviceAllocationConfiguration]:
-    """Yield the configuration for drivers: of the class of each request first, then of the claim."""
+    """Yield the configuration for drivers: first from the DeviceClass of each request, then from the claim."""
     for request in claim.spec.devices.requests:
         device_class = classes(request.exactly.device_class_name) if request.exactly is not None else None
         for one in device_class.spec.config if device_class is not None else ():

@@ -1,9 +1,10 @@
-"""Track the free amounts of every node, as resource-major integer arrays, updated change by change.
+"""Track the free amounts of every node, as resource-major integer arrays that each change updates.
 
 Invariants:
+
 - `free = allocatable - the sum over assigned pods`, exactly, in integers.
 - A pod is assigned to at most one node.
-- A node index is reused only after the node is gone.
+- A node index is reused only after its node was removed.
 - A resource has a row once a node has had it.
 
 Mutable, but pure: no I/O, no clock.
@@ -27,12 +28,12 @@ from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 
-# The maximum number of entries of each cache; a full cache is emptied.
+# The maximum number of entries of each cache; a full cache is cleared.
 _MASKS_KEPT = 1000
 
 
 class Strategy(Enum):
-    """The way in which a gang uses nodes that are equally preferred.
+    """The strategy by which a gang chooses among nodes of equal preference.
 
     TIGHT: as few nodes as possible; the last pods share the node that they leave with the least room.
     MOST: the fullest nodes first.
@@ -61,12 +62,12 @@ class Capacity:
 
     def __init__(self, strategy: Strategy = Strategy.TIGHT) -> None:
         self.strategy = strategy
-        self.names: list[str | None] = []  # by index; None where there is no node
+        self.names: list[str | None] = []  # by index; None for an unused index
         self.traits: list[NodeTraits | None] = []
         self._index: dict[str, int] = {}
         self._vacant: list[int] = []
         self._row: dict[str, int] = {}
-        self._retired: set[str] = set()  # resources whose rows other resources may reuse
+        self._retired: set[str] = set()  # resources whose rows may be reused for other resources
         self._allocatable: Ints = np.zeros((0, 0), np.int64)
         self._used: Ints = np.zeros((0, 0), np.int64)
         self.guests = Guests()  # including pods on nodes that are not known (yet)
@@ -75,14 +76,14 @@ class Capacity:
         self._rank: Ints = np.zeros(0, np.int64)  # the position of each node in `_by_name`
         self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
         self._known: dict[tuple[object, ...], Ints] = {}
-        # For each shape, how many pods fit, and the length of `_changed` when that was computed.
+        # For each shape, how many pods fit on each node, and the length of `_changed` when that was computed.
         self._fits: dict[Shape, tuple[int, Ints]] = {}
-        self._changed: list[int] = []  # the indexes of nodes whose use has changed, in order
+        self._changed: list[int] = []  # the indexes of nodes whose use has changed, in order of the changes
         self._rooms: dict[Shape, tuple[int, int]] = {}  # for each shape, the version, and how many pods fit in all
-        # Grows with each change that could change how many pods fit.
+        # Increases with each change that could change how many pods fit.
         self.version = 0
-        self.node_version = 0  # grows with each node that comes or goes
-        self._domains: dict[tuple[str, ...], tuple[DomainLevel, ...]] = {}  # by the labels of a topology
+        self.node_version = 0  # increases when a node is added or removed
+        self._domains: dict[tuple[str, ...], tuple[DomainLevel, ...]] = {}  # by the label keys of a topology
 
     def __len__(self) -> int:
         return len(self._index)
@@ -108,11 +109,11 @@ class Capacity:
         return new or grew or changed
 
     def retire(self, resources: Iterable[str]) -> None:
-        """Allow the rows of these resources, which no pod requests any more, to be reused once no node has any."""
+        """Allow the rows of resources that no pod requests any more to be reused once no node has the resource."""
         self._retired.update(self._row.keys() & resources)
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. Pods assigned to it stay on record, in case it comes back."""
+        """Remove a node. Pods stay assigned to it, in case it is added again."""
         index = self._index.pop(name, None)
         if index is None:
             return
@@ -125,7 +126,7 @@ class Capacity:
         self._forget()
 
     def assign(self, uid: str, node: str, guest: Guest) -> bool:
-        """Record that a pod is on a node; a pod that was on another node moves. Return whether anything changed."""
+        """Record that a pod is on a node, possibly after another node; return whether anything changed."""
         known = self.guests.get(uid)
         if known == (node, guest):
             return False
@@ -146,7 +147,7 @@ class Capacity:
         return True
 
     def assigned(self, uid: str) -> tuple[str, Guest] | None:
-        """Return the node that a pod is on, and the pod as others see it; None if the pod is assigned to no node."""
+        """Return the node of a pod, and the pod's fields that affect other pods; None if the pod has no node."""
         return self.guests.get(uid)
 
     @property
@@ -155,7 +156,7 @@ class Capacity:
         return self.guests.watched
 
     def index_of(self, node: str) -> int | None:
-        """Return the index of a node by its name; None if there is no such node."""
+        """Return the index of a node by its name; None if the node does not exist."""
         return self._index.get(node)
 
     def held(self, uids: Iterable[str]) -> Iterator[tuple[int, Amounts]]:
@@ -167,7 +168,10 @@ class Capacity:
                 yield index, assignment[1].requests
 
     def count_fitting(self, shape: Shape, extra_use: Ints | None = None) -> Ints:
-        """Return, by node index, how many pods of a shape each node can take beside the use in `extra_use`."""
+        """Return how many pods of a shape each node can take, by node index.
+
+        extra_use: additional use of the nodes; None for none.
+        """
         if extra_use is not None:
             return self._count_fitting(shape, self._allocatable - self._used - extra_use, self.eligible(shape))
         seen, fits = self._fits.get(shape, (-1, None))
@@ -185,23 +189,24 @@ class Capacity:
         return fits.copy()
 
     def find_known_room(self, shape: Shape) -> int | None:
-        """Return how many pods of a shape fit on all nodes together, if `note_room` recorded that.
+        """Return how many pods of a shape fit on all nodes, as recorded by `note_room`.
 
-        Return None if it did not, or if anything has changed since.
+        Returns None if nothing is recorded, or if anything has changed since.
         """
         version, room = self._rooms.get(shape, (-1, 0))
         return room if version == self.version else None
 
     def note_room(self, shape: Shape, room: int) -> None:
-        """Cache how many pods of a shape fit on all nodes together, until anything changes."""
+        """Cache how many pods of a shape fit on all nodes, until anything changes."""
         if len(self._rooms) >= _MASKS_KEPT:
             self._rooms.clear()
         self._rooms[shape] = self.version, room
 
     def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
-        """Return how many pods of a shape fit into the free amounts, for each node in the mask's order.
+        """Return how many pods of a shape fit into the free amounts of each node.
 
-        free: by resource row and node; eligible: whether each of these nodes may run the pod at all.
+        free: the free amounts by resource row and node.
+        eligible: whether each of these nodes may run the pod at all.
         """
         fits: Ints | None = None
         for resource, requested in shape.requests:
@@ -215,15 +220,15 @@ class Capacity:
         return counts
 
     def free(self) -> Ints:
-        """Return the free amounts, by resource row and node index; negative where a node has shrunk below its use."""
+        """Return the free amounts by resource row and node index; negative where a node has shrunk below its use."""
         return self._allocatable - self._used
 
     def rows(self) -> Mapping[str, int]:
-        """Return the row of each resource that a node has or had. Nothing is free of any other resource."""
+        """Return the row of each resource that a node has or had. The free amount of any other resource is 0."""
         return self._row
 
     def allocatable_of(self, resource: str) -> Ints:
-        """Return the allocatable amounts of one resource by node index."""
+        """Return the allocatable amounts of one resource, by node index."""
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
 
@@ -233,7 +238,7 @@ class Capacity:
         return np.zeros(len(self.names), np.int64) if row is None else self._used[row]
 
     def free_of(self, resource: str, extra_use: Ints | None = None) -> Ints:
-        """Return the free amounts of one resource by node index, less the use in `extra_use`."""
+        """Return the free amounts of one resource minus `extra_use`, by node index."""
         row = self._row.get(resource)
         if row is None:
             return np.zeros(len(self.names), np.int64)
@@ -249,7 +254,7 @@ class Capacity:
         return self._find_openness(shape)[1]
 
     def unable(self, shape: Shape) -> str:
-        """Return why no node at all can run a pod of the shape; "" if some may."""
+        """Return the reason why no node at all can run a pod of the shape; "" if some node may."""
         return shape.unable or next(filter(None, map(self.volumes.explain_missing, shape.claims)), "")
 
     def find_selected(self, shape: Shape) -> Mask:
@@ -266,7 +271,7 @@ class Capacity:
         )
 
     def unwelcome(self, shape: Shape) -> Ints:
-        """Return, by node index, how many PreferNoSchedule taints the shape does not tolerate."""
+        """Return how many PreferNoSchedule taints the shape does not tolerate, by node index."""
         key = "unwelcome", shape.tolerations
         return self._compute_numbers(key, lambda traits: count_unwelcome(traits.taints, shape.tolerations))
 
@@ -279,7 +284,7 @@ class Capacity:
 
     @property
     def by_name(self) -> Ints:
-        """The node indexes in the order of the nodes' names, so that no decision depends on when a node appeared."""
+        """The node indexes, sorted by node name, so that decisions do not depend on when nodes were added."""
         if self._by_name is None:
             self._by_name = np.array(
                 sorted(range(len(self.names)), key=lambda index: self.names[index] or ""), np.int64
@@ -288,7 +293,7 @@ class Capacity:
         return self._by_name
 
     def in_order(self, nodes: Ints) -> Ints:
-        """Return these node indexes in the order of the nodes' names."""
+        """Return these node indexes, sorted by node name."""
         by_name = self.by_name
         if len(nodes) * 4 > len(by_name):
             chosen = np.zeros(len(by_name), np.bool_)
@@ -298,7 +303,7 @@ class Capacity:
         return ordered
 
     def domains(self, labels: tuple[str, ...]) -> tuple[DomainLevel, ...]:
-        """Return the levels of the topology that these labels make, the widest first; cached until a node changes."""
+        """Return the levels of the topology of these labels, widest first; cached until a node changes."""
         cached = self._domains.get(labels)
         if cached is None:
             if len(self._domains) >= _MASKS_KEPT:
@@ -308,15 +313,15 @@ class Capacity:
         return cached
 
     def places(self, *keys: str) -> Ints:
-        """Return the topology domain of each node, as a number.
+        """Return the number of each node's topology domain, by node index.
 
-        Nodes with equal values of these labels have equal numbers; a node without one of the labels has a negative
-        number.
+        Nodes with equal values of all these labels have the same number. A node without one of the labels has a
+        negative number.
         """
         return self.domains(keys)[-1].of_node
 
     def in_places(self, key: str, nodes: Mask) -> Mask:
-        """Return all nodes that share a topology domain, by a label, with one of these nodes."""
+        """Return all nodes in the same topology domain, for a label key, as one of these nodes."""
         places = self.places(key)
         inside = places[nodes]
         chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last entry is for nodes in no domain
@@ -324,7 +329,10 @@ class Capacity:
         return chosen[places]
 
     def counts(self, numbers: Mapping[str, int]) -> Ints:
-        """Return numbers by node name as an array by node index, with 0 for the other nodes; ignore unknown names."""
+        """Return an array by node index of numbers that are given by node name; 0 for other nodes.
+
+        Unknown names are ignored.
+        """
         counts = np.zeros(len(self.names), np.int64)
         for name, number in numbers.items():
             if (index := self._index.get(name)) is not None:
@@ -332,26 +340,29 @@ class Capacity:
         return counts
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Record the labels of a namespace, or None if it is gone; return whether they changed."""
+        """Record the labels of a namespace, or None if it was deleted; return whether they changed."""
         before = self.guests.namespaces.pop(name, {})
         if labels is not None:
             self.guests.namespaces[name] = labels
         return before != (labels or {})
 
     def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
-        """Record a claim by `namespace/name`, or None if it is gone; return whether the change may matter to a pod."""
+        """Record a PersistentVolumeClaim by `namespace/name`, or None if it was deleted.
+
+        Return whether the change may affect a pod.
+        """
         if changed := self.volumes.set_claim(key, claim):
             self._forget_openness()
         return changed
 
     def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
-        """Record a volume, or None if it is gone; return whether the change may matter to a pod."""
+        """Record a PersistentVolume, or None if it was deleted; return whether the change may affect a pod."""
         if changed := self.volumes.set_volume(name, volume):
             self._forget_openness()
         return changed
 
     def _forget(self) -> None:
-        """Drop the cached results about nodes."""
+        """Clear the cached results about nodes."""
         self._forget_openness()
         self._known.clear()
         self._domains.clear()
@@ -385,7 +396,7 @@ class Capacity:
         return next(filter(None, (self.volumes.obstacle(claim, labels) for claim in shape.claims)), None)
 
     def _compute_numbers(self, key: tuple[object, ...], number: Callable[[NodeTraits], int]) -> Ints:
-        """Return a number for each node, 0 where there is no node; cached until a node changes."""
+        """Return a number for each node, 0 for an unused index; cached until a node changes."""
         numbers = self._known.get(key)
         if numbers is None:
             if len(self._known) >= _MASKS_KEPT:
@@ -395,9 +406,9 @@ class Capacity:
         return numbers
 
     def sum_use(self, shape: Shape, counts: Ints) -> Ints:
-        """Return what `counts` pods of a shape on each node use, by resource row and node index.
+        """Return the use of `counts` pods of a shape on each node, by resource row and node index.
 
-        This is the form of `extra_use` in `count_fitting`.
+        The result has the form of `extra_use` in `count_fitting`.
         """
         use = np.zeros_like(self._used)
         for resource, requested in shape.requests:
@@ -412,7 +423,7 @@ class Capacity:
             self.traits += [None] * grow
             self._allocatable = np.pad(self._allocatable, ((0, 0), (0, grow)))
             self._used = np.pad(self._used, ((0, 0), (0, grow)))
-            self._vacant = list(range(size + grow - 1, size - 1, -1))  # `pop` takes the lowest first
+            self._vacant = list(range(size + grow - 1, size - 1, -1))  # `pop` removes the lowest index first
         self._by_name = None
         self.node_version += 1
         index = self._vacant.pop()
@@ -425,9 +436,9 @@ class Capacity:
         return index
 
     def _make_rows(self, resources: Iterable[str]) -> None:
-        """Make rows for resources that a node has.
+        """Create rows for resources that a node has.
 
-        Resources that only pods name get no rows, because pods can name anything.
+        Resources that only pods request get no rows, because pods can request any name.
         """
         resources = frozenset(resources)
         self._retired -= resources
@@ -458,7 +469,7 @@ class Capacity:
 
     def _note_change(self, index: int) -> None:
         self.version += 1
-        if len(self._changed) > len(self.names):  # recomputing everything is cheaper then
+        if len(self._changed) > len(self.names):  # from here on, recomputing everything is cheaper
             self._fits.clear()
             self._changed.clear()
         self._changed.append(index)
@@ -480,9 +491,9 @@ def _read_traits(node: Node) -> NodeTraits:
 
 
 def find_obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
-    """Return why a node is closed to a shape whatever is free on it, in kube-scheduler's words.
+    """Return why a node is closed to a shape whatever is free there, in kube-scheduler's words.
 
-    Return None if the node is open.
+    Returns None if the node is open.
     """
     if traits is None:
         return "node(s) were gone"

@@ -1,8 +1,7 @@
 """Choose which free devices of a node the claims of a pod get. Pure.
 
-Within a claim the scarcest request is served first, and takes the devices that the fewest other selections match. If
-devices of some requests must share an attribute (`matchAttribute`), the values of that attribute are tried one after
-the other.
+Within a claim, the scarcest request is served first and gets the devices that the fewest other selections match. If
+devices of some requests must share an attribute (`matchAttribute`), the values of that attribute are tried one by one.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,25 +12,25 @@ from typing import TypeAlias
 from muster.api.groups.resource import Device
 from muster.gang.nodes.devicerequests import MOST_DEVICES, ClaimWants, Constraint, DeviceDemand, Selection
 
-# A device, by its driver, its pool and its name.
+# A device, identified by its driver, its pool and its name.
 DeviceId: TypeAlias = tuple[str, str, str]
 
-# The devices of a claim, each with the request that it meets.
+# The chosen devices of a claim, each with the name of the request that it satisfies.
 Choice: TypeAlias = tuple[tuple[str, DeviceId], ...]
 
 Matching: TypeAlias = Callable[[Selection], frozenset[DeviceId]]
 
-# The most choices of a claim's shared attribute values to try on a node.
+# The maximum number of combinations of a claim's shared attribute values to try on a node.
 _MOST_WAYS = 256
 
 
 def choose_devices(
     claims: Mapping[str, ClaimWants], free: Sequence[DeviceId], matching: Matching, devices: Mapping[DeviceId, Device]
 ) -> dict[str, Choice] | None:
-    """Return the devices for each claim, or None if one claim gets too few.
+    """Return the chosen devices of each claim; None if some claim gets too few.
 
     free: the unallocated devices, those that the fewest selections match first.
-    matching: returns all devices of a selection.
+    matching: returns all devices that a selection matches.
     """
     left, chosen = list(free), dict[str, Choice]()
 
@@ -56,7 +55,7 @@ _Allowed: TypeAlias = Callable[[str], list[DeviceId]]
 
 
 def _list_ways(wants: ClaimWants, free: Sequence[DeviceId], devices: Mapping[DeviceId, Device]) -> Iterator[_Allowed]:
-    """Yield, for each choice of a claim's shared attribute values, the devices that each request may then use."""
+    """Yield, for each combination of a claim's shared attribute values, the devices that each request may use."""
     values = [
         list(
             dict.fromkeys(value for one in free if (value := _read_attribute(one, devices[one], constraint.attribute)))
@@ -92,7 +91,10 @@ def _choose(requests: Sequence[DeviceDemand], allowed: _Allowed, matching: Match
 
 
 def _read_attribute(device: DeviceId, about: Device, name: str) -> str:
-    """Return the value of a device's attribute, given by full name, with its type; "" if the device has none."""
+    """Return the value of a device's attribute, with its type; "" if the device does not have the attribute.
+
+    name: the full name of the attribute.
+    """
     domain, _, identifier = name.rpartition("/")
     attribute = about.attributes.get(name)
     if attribute is None and domain == device[0]:

@@ -1,8 +1,8 @@
 """Track which selections of devices are subsets of other selections, updated node by node.
 
-A selection is a device class with selectors; it matches a set of devices on each node. The narrow selection is a subset
-of the wide one if it matches a device on some node, and on every node the wide one matches each device that the narrow
-one matches. Computing that for all nodes after each change would take seconds on thousands of nodes.
+A selection is a DeviceClass with selectors; it matches a set of devices on each node. A narrow selection is a subset of
+a wide one if it matches a device on some node, and if on every node the wide one matches each device that the narrow
+one matches. Computing that for all nodes after each change would take seconds with thousands of nodes.
 """
 
 from collections.abc import Callable, Collection
@@ -10,27 +10,29 @@ from typing import TypeAlias
 
 from muster.gang.nodes.devicechoice import DeviceId
 
-# Returns the devices of a selection on a node.
+# Returns the devices that a selection matches on a node.
 MatchingOn: TypeAlias = Callable[[str, str], frozenset[DeviceId]]
 
 
 class Nesting:
-    """Counters that tell, for each pair of selections that was queried, whether the first is a subset of the second.
+    """Counters from which it follows, for each queried pair of selections, whether the first is a subset of the second.
 
-    Two counters decide: the nodes on which the narrow selection matches devices, and the nodes on which the wide one
-    misses some of them.
-
+    There are two counters: the nodes on which the narrow selection matches devices, and the nodes on which the wide
+    selection misses some of these devices.
     matching_on: returns the devices that a selection matches on a node.
     """
 
     def __init__(self, matching_on: MatchingOn) -> None:
         self._matching_on = matching_on
-        self._having: dict[str, int] = {}  # how many nodes have devices of a selection
+        self._having: dict[str, int] = {}  # the number of nodes on which each selection matches devices
         # By narrow and wide selection: the number of nodes on which the narrow one is no subset.
         self._against: dict[tuple[str, str], int] = {}
 
     def is_within(self, narrow: str, wide: str, nodes: Collection[str]) -> bool:
-        """Return whether the narrow selection is a subset of the wide one. nodes: all nodes that have devices."""
+        """Return whether the narrow selection is a subset of the wide one.
+
+        nodes: all nodes that have devices.
+        """
         if narrow not in self._having:
             self._having[narrow] = sum(bool(self._matching_on(narrow, node)) for node in nodes)
         if (narrow, wide) not in self._against:
@@ -48,7 +50,7 @@ class Nesting:
             self._against[narrow, wide] += sign * self._is_against(narrow, wide, node)
 
     def forget(self) -> None:
-        """Drop all counters. Call it when selections change; the next `is_within` counts again."""
+        """Clear all counters. To be called when selections change; the next `is_within` counts again."""
         self._having.clear()
         self._against.clear()
 

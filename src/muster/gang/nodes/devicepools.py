@@ -16,7 +16,7 @@ class Published(NamedTuple):
 
 
 def published_devices(slices: Iterable[ResourceSlice]) -> Iterator[Published]:
-    """Yield the devices of each pool's last generation, once all slices of that generation exist."""
+    """Yield the devices of each pool's newest generation, once all slices of that generation exist."""
     pools: defaultdict[tuple[str, str], list[ResourceSlice]] = defaultdict(list)
     for one in slices:
         pools[one.spec.driver, one.spec.pool.name].append(one)

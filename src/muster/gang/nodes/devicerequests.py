@@ -1,7 +1,7 @@
-"""Read ResourceClaims: which devices of a node each request may use, and how many.
+"""Parse ResourceClaims: which devices of a node each request may use, and how many.
 
-A selection is everything that decides whether a device fits. All requests with the same selection compete for the same
-devices, so a selection counts as one resource of a node. A claim that cannot be read that way is refused with a
+A selection is everything that decides whether a device matches. All requests with the same selection compete for the
+same devices, so a selection counts as one resource of a node. A claim that does not fit this model is refused with a
 message.
 """
 
@@ -17,11 +17,12 @@ MOST_DEVICES: Final = 32
 
 
 class Selection(Struct, frozen=True):
-    """The criteria by which devices fit a request.
+    """The criteria by which devices match a request.
 
-    device_class: their class. selectors: CEL expressions that must hold in addition to those of the class.
-    tolerations: taints that do not exclude a device. whole: the request takes all matching devices of a node, which
-    must be free.
+    device_class: the name of the DeviceClass.
+    selectors: CEL expressions that must be true in addition to those of the class.
+    tolerations: the taints that do not exclude a device.
+    whole: whether the request takes all matching devices of a node, which must all be free.
     """
 
     device_class: str
@@ -31,7 +32,7 @@ class Selection(Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """The name of the selection as a resource of nodes, readable by people."""
+        """The human-readable name of the selection as a resource of nodes."""
         text = f"{'all ' if self.whole else ''}devices of class {self.device_class}"
         if self.selectors:
             text += f" with {' && '.join(self.selectors)}"
@@ -43,7 +44,7 @@ class Selection(Struct, frozen=True):
 class DeviceDemand(Struct, frozen=True):
     """A request of a claim for devices of one selection.
 
-    count: how many devices; 1 if the selection takes all matching devices of a node (`Selection.whole`).
+    count: the number of devices; 1 if the selection takes all matching devices of a node (`Selection.whole`).
     """
 
     request: str
@@ -52,7 +53,10 @@ class DeviceDemand(Struct, frozen=True):
 
 
 class Constraint(Struct, frozen=True):
-    """A constraint that devices of some requests share an attribute. requests: none means all."""
+    """A constraint that the devices of some requests share an attribute.
+
+    requests: the names of the requests; empty for all requests.
+    """
 
     attribute: str
     requests: tuple[str, ...] = ()
@@ -70,7 +74,7 @@ class ClaimWants(Struct, frozen=True):
 
 
 def read_claim(spec: ResourceClaimSpec) -> ClaimWants | str:
-    """Return the requests and constraints of a claim, or why this scheduler does not allocate the claim."""
+    """Return the requests and constraints of a claim, or the reason why this scheduler does not allocate the claim."""
     constraints, wanted = [], []
     for constraint in spec.devices.constraints:
         if constraint.match_attribute is None:
@@ -102,13 +106,13 @@ def _find_problem(request: ExactDeviceRequest) -> str | None:
 
 
 def expressions_of(selection: Selection, device_class: DeviceClass) -> tuple[str, ...]:
-    """Return the CEL expressions that all must hold for a device."""
+    """Return the CEL expressions that must all be true for a device."""
     of_class = tuple(one.cel.expression for one in device_class.spec.selectors if one.cel is not None)
     return of_class + selection.selectors
 
 
 def tolerates(tolerations: tuple[DeviceToleration, ...], taint: DeviceTaint) -> bool:
-    """Return whether a claim may use a device in spite of a taint."""
+    """Return whether these tolerations let a claim use a device in spite of a taint."""
     return taint.effect not in ("NoSchedule", "NoExecute") or any(_matches(one, taint) for one in tolerations)
 
 

@@ -1,11 +1,12 @@
 """Track the devices of nodes and the pods that use them, and pick devices for pods.
 
-This is a state machine owned by the scheduler. Devices that fit the same requests (a `Selection`) are a resource of
+This is a state machine owned by the scheduler. Devices that match the same requests (a `Selection`) are a resource of
 their node, so that gangs are placed by counting. The devices of a pod are picked when its node is chosen.
 
-- The amount of a selection on a node is its matching devices, without devices whose claim no pod on a node uses,
-  because such a claim is about to be deallocated.
-- A pod uses, of a selection, all of its devices that match, whichever request they were allocated for.
+- The amount of a selection on a node is the number of its matching devices, without devices whose claim no pod on a
+  node uses, because such a claim is about to be deallocated.
+- The use of a selection by a pod is the number of the pod's devices that match, whichever request they were allocated
+  for.
 
 Limits: only whole devices of one node are allocated. Devices that several nodes share, that consume shared counters or
 that have binding conditions are ignored.
@@ -26,10 +27,10 @@ from muster.gang.nodes.devicerequests import ClaimWants, DeviceDemand, Selection
 from muster.gang.nodes.deviceselections import MOST_OF_NAMESPACE, MOST_SELECTIONS, Selections
 from muster.gang.shapes import Amounts, DeviceAsk
 
-# Returns whether a device of a driver matches a CEL expression. An expression that fails on a device does not match.
+# Returns whether a device of a driver matches a CEL expression. If the evaluation fails, the device does not match.
 Matcher: TypeAlias = Callable[[str, str, Device], bool]
 
-# The devices for each claim of a pod, by `namespace/name`.
+# The devices for each claim of a pod, by the claim's `namespace/name`.
 Picks: TypeAlias = Mapping[str, Choice]
 
 NOT_CREATED: Final = "ResourceClaim not created yet"
@@ -37,19 +38,19 @@ _NAMED: Final = "this scheduler allocates only claims that are made from templat
 
 
 def match_nothing(expression: str, driver: str, device: Device) -> bool:  # noqa: ARG001  (it is the type's)
-    """Return False for every device: for a host that cannot evaluate expressions."""
+    """Return False for every device, in a process that cannot evaluate CEL expressions."""
     return False
 
 
 class _Placement(Struct, frozen=True):
-    """A pod with claims, and the node that it is on or is about to be bound to."""
+    """A pod with claims, and the node on which it runs or to which it is about to be bound."""
 
     node: str
     pod: Pod
 
 
 class Devices:
-    """The ResourceSlices, DeviceClasses and claims of a cluster, and the devices that pods hold; the scheduler owns it.
+    """The ResourceSlices, DeviceClasses and claims of a cluster, and the devices that pods hold.
 
     A *selection* is a requested DeviceClass with its selectors. It counts as a resource, whose amount on a node is the
     number of matching devices. Methods that change the state return the names of the affected nodes.
@@ -57,22 +58,22 @@ class Devices:
 
     def __init__(self, matches: Matcher = match_nothing) -> None:
         self._matches = matches
-        self._slices: dict[str, ResourceSlice] = {}  # slices of a single node
+        self._slices: dict[str, ResourceSlice] = {}  # slices with the devices of a single node
         self._slices_on: defaultdict[str, set[str]] = defaultdict(set)  # slice names by node
         self._classes: dict[str, DeviceClass] = {}
         self._claims: dict[str, ResourceClaim] = {}
-        self._by_user: defaultdict[str, set[str]] = defaultdict(set)  # claims, by the UID of a pod that may use them
+        self._by_user: defaultdict[str, set[str]] = defaultdict(set)  # claims by the UID of a pod that may use them
         self._selections = Selections()
         self._forgotten: set[str] = set()  # resources that no node has any more, until `take_forgotten` returns them
         self._on_node: dict[str, dict[DeviceId, Device]] = {}
         self._node_of: dict[DeviceId, str] = {}
         self._matching: dict[tuple[str, str], frozenset[DeviceId]] = {}  # by selection and node
         self._nesting = Nesting(self._find_matching)
-        self._placements: dict[str, _Placement] = {}  # by UID
+        self._placements: dict[str, _Placement] = {}  # by UID of the pod
         self._pods_on: defaultdict[str, set[str]] = defaultdict(set)  # UIDs by node
-        self._picks: dict[str, Picks] = {}  # by UID: devices not yet written to the claims
-        self._awaiting: set[str] = set()  # UIDs of pods that requested a claim before it existed
-        self._held: dict[DeviceId, set[str]] = {}  # the claims of each device that is, or is about to be, allocated
+        self._picks: dict[str, Picks] = {}  # by UID of the pod: devices that are not yet written to the claims
+        self._awaiting: set[str] = set()  # UIDs of pods that referred to a claim before it existed
+        self._held: dict[DeviceId, set[str]] = {}  # the claims of each device that is allocated or about to be
 
     # Changes in the cluster.
 
@@ -105,7 +106,7 @@ class Devices:
         return frozenset(self._on_node)
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> frozenset[str]:
-        """Add, update or remove (None) a claim, by `namespace/name`; return the names of the affected nodes."""
+        """Add, update or remove (None) a claim by its `namespace/name`; return the names of the affected nodes."""
         before = self._claims.pop(key, None)
         touched = self._find_nodes(before)
         for uid in _list_users(before) if before is not None else ():
@@ -152,18 +153,18 @@ class Devices:
         return self._find_nodes_held_by(uid) | {before.node}
 
     def take_forgotten(self) -> frozenset[str]:
-        """Return the resources of selections that were dropped since the last call."""
+        """Return the resources of selections that were dropped since the last call of this function."""
         forgotten, self._forgotten = frozenset(self._forgotten), set()
         return forgotten
 
     def is_awaited(self, claim: ResourceClaim) -> bool:
-        """Return whether a pod waits for the claim, because `ask` read the pod before the claim existed."""
+        """Return whether a pod waits for this claim, because `ask` read the pod before the claim existed."""
         return not self._awaiting.isdisjoint(_list_users(claim))
 
     # Queries on devices and their use.
 
     def count_devices(self, node: str) -> dict[str, int]:
-        """Return how many devices that match each selection a node offers to pods, by the selection's resource.
+        """Return how many devices of each selection a node offers to pods, by the selection's resource.
 
         Devices of a claim that no pod on a node uses are not offered. A selection with `whole` counts 0 or 1.
         """
@@ -178,9 +179,9 @@ class Devices:
         return amounts
 
     def held_by(self, uid: str) -> Amounts:
-        """Return the amount of each selection that a pod holds on its node: the number of devices that match it.
+        """Return the amount of each selection that a pod holds on its node: the number of its devices that match.
 
-        A selection with `whole` counts 1. A device that matches several selections counts for each.
+        A selection with `whole` counts 1. A device that matches several selections counts for each of them.
         """
         placement = self._placements.get(uid)
         if placement is None or placement.node not in self._on_node:
@@ -195,11 +196,11 @@ class Devices:
         return tuple(amounts)
 
     def seated_on(self, nodes: Iterable[str]) -> list[tuple[Pod, str]]:
-        """Return the pods with claims on some nodes, each with its node."""
+        """Return the pods with claims on these nodes, each with the name of its node."""
         return [(self._placements[uid].pod, node) for node in nodes for uid in sorted(self._pods_on.get(node, ()))]
 
     def ask(self, pod: Pod) -> DeviceAsk:
-        """Return the requests of a waiting pod to a node, or why no node fits."""
+        """Return the device requests of a waiting pod, or the reason why no node fits."""
         wanted = self._read_wanted(pod)
         if isinstance(wanted, str):
             return DeviceAsk(unable=wanted)
@@ -214,8 +215,8 @@ class Devices:
     def pick(self, bindings: Sequence[tuple[Pod, str]]) -> str:
         """Pick the devices of pods that are about to be bound; return "" if all pods get theirs.
 
-        Otherwise nothing is picked, and the result is the node on which a pod gets too few devices. There, requests of
-        several selections overlap, or the free devices do not share an attribute as a claim requires.
+        Otherwise nothing is picked, and the result is the name of a node on which a pod gets too few devices. On that
+        node, requests of several selections overlap, or the free devices do not share an attribute as a claim requires.
         """
         taken: set[DeviceId] = set()
         picks: dict[str, Picks] = {}
@@ -239,17 +240,17 @@ class Devices:
         return self._picks.get(uid, {})
 
     def claim(self, key: str) -> ResourceClaim | None:
-        """Return a claim by `namespace/name`; None if it does not exist."""
+        """Return a claim by its `namespace/name`; None if it does not exist."""
         return self._claims.get(key)
 
     def device_class(self, name: str) -> DeviceClass | None:
-        """Return a device class by name."""
+        """Return the DeviceClass with this name; None if it does not exist."""
         return self._classes.get(name)
 
     def list_allocated(self, pods: Mapping[str, Pod]) -> dict[str, list[ResourceClaim]]:
-        """Return the claims that have devices already, by the UID of their pod.
+        """Return the claims that already have devices, by the UID of their pod.
 
-        pods: by UID; most pods have no claims.
+        pods: the pods by UID; most of them have no claims.
         """
         allocated: dict[str, list[ResourceClaim]] = {}
         for uid in sorted(uid for uid in pods.keys() & self._by_user.keys() if pods[uid].spec.resource_claims):
@@ -267,14 +268,14 @@ class Devices:
         return choose_devices(claims, free, lambda selection: self._find_matching(selection.resource, node), devices)
 
     def _read_wanted(self, pod: Pod) -> dict[str, ClaimWants] | str:
-        """Return the requests of each claim of a pod, by `namespace/name`, or why the pod gets no devices."""
+        """Return the requests of each of a pod's claims, by `namespace/name`; or why the pod gets no devices."""
         names = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         wants_by_claim: dict[str, ClaimWants] = {}
         if (problem := named_claim(pod)) != "":
             return problem
         for entry in pod.spec.resource_claims:
             if entry.name in names and not names[entry.name]:
-                continue  # the pod needs no claim here
+                continue  # the pod needs no claim for this entry
             key = f"{pod.metadata.namespace}/{names.get(entry.name)}"
             claim = self._claims.get(key)
             if claim is None or pod.metadata.uid not in _list_users(claim):
@@ -303,7 +304,7 @@ class Devices:
     # Internal indexes.
 
     def _follow(self, key: str, claim: ResourceClaim | None) -> bool:
-        """Track the selections that a claim requests, if a pod may use it.
+        """Track the selections that a claim requests, if a pod may use the claim.
 
         Return whether that changed which resources nodes have.
         """
@@ -342,7 +343,7 @@ class Devices:
         return matching
 
     def _match_devices(self, selection: Selection, node: str) -> frozenset[DeviceId]:
-        """Return the devices of a node that meet a selection's expressions, and whose taints the selection tolerates.
+        """Return the devices of a node that satisfy a selection's expressions and whose taints it tolerates.
 
         A selection whose DeviceClass does not exist matches no device.
         """
@@ -358,7 +359,7 @@ class Devices:
         )
 
     def _read_node(self, node: str) -> None:
-        """Read the devices of a node again. Of each pool only the newest complete generation counts."""
+        """Read the devices of a node again. Only the newest complete generation of each pool counts."""
         self._nesting.add(node, -1)
         for one in self._on_node.pop(node, ()):
             self._node_of.pop(one, None)
@@ -378,7 +379,7 @@ class Devices:
     def _find_held(self, node: str) -> dict[DeviceId, set[str]]:
         """Return the devices of a node that are allocated or about to be, each with its claims.
 
-        A device has more than one claim for a short time only.
+        A device has more than one claim only for a short time.
         """
         return {one: self._held[one] for one in self._on_node.get(node, ()) if one in self._held}
 
@@ -387,12 +388,12 @@ class Devices:
         return [device for pick in picks for _, device in pick]
 
     def _hold(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim has these devices."""
+        """Record that these devices belong to a claim."""
         for one in devices:
             self._held.setdefault(one, set()).add(key)
 
     def _let_go(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim no longer has these devices."""
+        """Record that these devices no longer belong to a claim."""
         for one in devices:
             if (claims := self._held.get(one)) is not None:
                 claims.discard(key)
@@ -406,7 +407,7 @@ class Devices:
     def _find_nodes_held_by(self, uid: str) -> frozenset[str]:
         """Return the nodes of the devices that are allocated to a pod's claims.
 
-        They differ from the pod's own node only if a user has set that node.
+        They differ from the pod's own node only if a user has set `nodeName`.
         """
         devices = (one for key in self._by_user.get(uid, ()) for one in devices_of(self._claims[key]))
         return frozenset(self._node_of[one] for one in devices if one in self._node_of)
@@ -421,13 +422,13 @@ class Devices:
 
 
 def named_claim(pod: Pod) -> str:
-    """Return why a pod gets no node because it names a ResourceClaim itself; "" if it names only templates or none."""
+    """Return why a pod gets no node because it names an existing ResourceClaim; "" if it names none, or templates."""
     named = next((one.resource_claim_name for one in pod.spec.resource_claims if one.resource_claim_name), None)
     return f"cannot allocate resource claim {named}: {_NAMED}" if named is not None else ""
 
 
 def devices_of(claim: ResourceClaim | None) -> tuple[DeviceId, ...]:
-    """Return the devices that are allocated to a claim."""
+    """Return the devices that are allocated to a claim; empty if the claim is None."""
     if claim is None or claim.status.allocation is None:
         return ()
     return tuple((one.driver, one.pool, one.device) for one in claim.status.allocation.devices.results)
@@ -438,6 +439,6 @@ def _is_whole(device: Device) -> bool:
 
 
 def _list_users(claim: ResourceClaim) -> list[str]:
-    """Return the UIDs of the pods that may use a claim: the pod that owns it, then the pods that it is reserved for."""
+    """Return the UIDs of the pods that may use a claim: its owner pod, then the pods for which it is reserved."""
     owners = [one.uid for one in claim.metadata.owner_references if one.kind == "Pod" and one.controller]
     return [*owners, *(one.uid for one in claim.status.reserved_for if one.uid not in owners)]

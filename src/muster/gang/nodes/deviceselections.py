@@ -1,8 +1,8 @@
-"""Track the selections of devices that the claims of pods request: each is a resource of every node with devices.
+"""Track the selections of devices that claims request. Each is a resource of every node with devices.
 
-Users choose selectors, so at most `MOST_SELECTIONS` selections are tracked at a time. A selection that no claim
+Users choose selectors freely, so at most `MOST_SELECTIONS` selections are tracked at a time. A selection that no claim
 requests any more stays until another selection needs its slot, because the next job often requests the same one. The
-claims of one namespace use at most `MOST_OF_NAMESPACE` selections, so that no namespace takes the slots of all others.
+claims of one namespace use at most `MOST_OF_NAMESPACE` selections, so that no namespace takes all slots.
 """
 
 from collections import Counter, defaultdict
@@ -18,22 +18,22 @@ MOST_OF_NAMESPACE: Final = 64
 
 
 class FollowedChange(Struct, frozen=True):
-    """The effect of a claim's change: whether a new selection is tracked, and the resources that are dropped."""
+    """The effect of a claim's change: whether a new selection is tracked, and which resources are dropped."""
 
     grew: bool = False
     forgotten: tuple[str, ...] = ()
 
 
 class Selections:
-    """The tracked selections, by the name of their resource, with the claims that request them."""
+    """The tracked selections by the name of their resource, with the claims that request them."""
 
     def __init__(self) -> None:
         self._followed: dict[str, Selection] = {}
-        self._wanted: dict[str, Sequence[Selection]] = {}  # by claim
-        self._wanting = Counter[str]()  # how many claims request each resource
-        # By namespace, the claims with a selection that is not tracked because all slots are taken, the oldest first.
+        self._wanted: dict[str, Sequence[Selection]] = {}  # the selections that each claim requests
+        self._wanting = Counter[str]()  # the number of claims that request each resource
+        # By namespace, the claims with a selection that is not tracked because all slots are taken, oldest first.
         self._left_out = defaultdict[str, dict[str, None]](dict)
-        # By namespace, how many of its tracked claims request each resource.
+        # By namespace, the number of its tracked claims that request each resource.
         self._of_namespace = defaultdict[str, Counter[str]](Counter)
 
     def __contains__(self, resource: str) -> bool:
@@ -46,13 +46,13 @@ class Selections:
         return self._followed[resource]
 
     def items(self) -> ItemsView[str, Selection]:
-        """Return each tracked selection with its resource."""
+        """Return the tracked selections by the name of their resource."""
         return self._followed.items()
 
     def set_claim(self, key: str, selections: Sequence[Selection]) -> FollowedChange:
-        """Record the selections that a claim requests from now on, none if it is gone; return what changed.
+        """Record the selections that a claim now requests, none if it was deleted; return what changed.
 
-        A claim that requests more than the share of a namespace gets no slot.
+        A claim that requests more selections than the share of a namespace gets no slot.
         """
         selections = selections if len(selections) <= MOST_OF_NAMESPACE else ()
         if selections == self._wanted.get(key, ()):
@@ -80,9 +80,10 @@ class Selections:
         return FollowedChange(len(self._followed) > count_before - len(forgotten), forgotten)
 
     def _follow(self) -> bool:
-        """Track selections of claims that were left out so far, while there are free slots.
+        """Track selections of claims that had no slot so far, while there are free slots.
 
-        Return whether all of them got a slot. A namespace that has used its share gets no more, even if slots are free.
+        Return whether all of them got a slot. A namespace that has used up its share gets no more slots, even if some
+        are free.
         """
         for namespace in list(self._left_out):
             for key in list(self._left_out[namespace]):
@@ -104,7 +105,7 @@ class Selections:
         return len(has) + sum(one.resource not in has for one in selections) <= MOST_OF_NAMESPACE
 
     def _release(self, namespace: str, selections: Sequence[Selection]) -> None:
-        """Take a claim's selections off the share that its namespace uses."""
+        """Subtract a claim's selections from the share that its namespace uses."""
         of_namespace = self._of_namespace[namespace]
         for one in selections:
             of_namespace[one.resource] -= 1

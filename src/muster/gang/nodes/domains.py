@@ -1,8 +1,8 @@
-"""Compute the domains of a topology as integer arrays: racks in blocks in zones, from the labels of nodes.
+"""Compute the domains of a topology from the labels of nodes, such as racks in blocks in zones, as integer arrays.
 
-The name of a domain is its values at its own level and at all wider ones, so that two blocks may each have a rack "1".
-Domains of a level are numbered in the order of their names, so that decisions by number do not depend on the order in
-which nodes appeared. A node that lacks a label is in no domain of that level, nor of a narrower one.
+The name of a domain consists of its own value and the values of all wider levels, so that two blocks may each have a
+rack "1". The domains of a level are numbered in the order of their names, so that decisions by number do not depend on
+the order in which nodes were added. A node that lacks a label is in no domain of that level, nor of a narrower one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ from msgspec import Struct
 from muster.gang import arrays as np
 from muster.gang.arrays import Ints
 
-# The domain number of a node that is in no domain.
+# The domain number of a node outside all domains.
 NOWHERE = -1
 
 
 class DomainLevel(Struct, frozen=True, eq=False):
-    """The domains of one level.
+    """The domains of one level of a topology.
 
     label: the node label whose values make the domains.
-    names: by domain number, the values from the widest level to this one.
+    names: the values from the widest level to this one, by domain number.
     of_node: the domain number of each node, by node index.
-    parents: by domain number, the number of the domain of the next wider level; 0 at the widest.
+    parents: the number of the enclosing domain in the next wider level, by domain number; 0 at the widest level.
     """
 
     label: str
@@ -31,14 +31,18 @@ class DomainLevel(Struct, frozen=True, eq=False):
     parents: Ints
 
     def totals(self, amounts: Ints) -> Ints:
-        """Return, by domain number, the sum of the amounts of its nodes."""
+        """Return the sum of the amounts of a domain's nodes, by domain number.
+
+        amounts: an amount for each node, by node index.
+        """
         return sum_by_number(self.of_node, amounts, len(self.names))
 
 
 def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[DomainLevel, ...]:
-    """Return the levels of a topology, from the widest to the narrowest.
+    """Return the levels of a topology, widest first.
 
-    nodes: the labels of each node, by index; None where there is no node.
+    nodes: the labels of each node by index; None for an unused index.
+    labels: the label keys of the levels, widest first.
     """
     levels: list[DomainLevel] = []
     paths: list[tuple[str, ...] | None] = [None if node is None else () for node in nodes]
@@ -57,7 +61,8 @@ def list_levels(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]
 def sum_by_number(numbers: Ints, amounts: Ints, size: int) -> Ints:
     """Add up amounts in groups; return the sum of each group, by the number of the group.
 
-    numbers: for each amount, the number of its group; `NOWHERE` leaves the amount out. size: how many groups there are.
+    numbers: the group number of each amount; `NOWHERE` leaves the amount out.
+    size: the number of groups.
     """
     inside = numbers >= 0
     sums = np.zeros(size, np.int64)

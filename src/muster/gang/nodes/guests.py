@@ -1,7 +1,7 @@
 """Index the pods on the nodes by the fields that rules of other pods read.
 
-The index is updated pod by pod and never scanned as a whole. Results are by node name, because a pod may appear before
-its node does.
+The index is updated pod by pod and never scanned as a whole. Results are by node name, because a pod may be added
+before its node.
 """
 
 from collections import Counter, defaultdict
@@ -22,14 +22,14 @@ class Guests:
     """The pods that are on nodes, by UID."""
 
     def __init__(self) -> None:
-        self.namespaces: dict[str, Labels] = {}  # the labels of namespaces
+        self.namespaces: dict[str, Labels] = {}  # the labels of each namespace
         self._known: dict[str, tuple[str, Guest]] = {}
         self._on_node: defaultdict[str, set[str]] = defaultdict(set)
         self._holding: defaultdict[tuple[str, ...], Counter[tuple[str, Hold]]] = defaultdict(Counter)
         self._claiming: Counter[str] = Counter()
         self._repelling: defaultdict[Term, Counter[str]] = defaultdict(Counter)
         self._watched: frozenset[str] | None = None
-        # Indexes by namespace, and by namespace, label and value; built once a term needs them.
+        # Indexes by namespace, and by namespace, label key and value; built when a term first needs them.
         self._in_namespace: defaultdict[str, set[str]] | None = None
         self._labelled: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
 
@@ -37,15 +37,15 @@ class Guests:
         return len(self._known)
 
     def get(self, uid: str) -> tuple[str, Guest] | None:
-        """Return a pod's relevant fields, with the name of its node; None if the pod is unknown."""
+        """Return the name of a pod's node, and the pod's fields that affect other pods; None if the pod is unknown."""
         return self._known.get(uid)
 
     def items(self) -> Iterable[tuple[str, tuple[str, Guest]]]:
-        """Return all pods by UID: the name of the node, and the pod's relevant fields."""
+        """Return all pods by UID, each with its node's name and the pod's fields that affect other pods."""
         return self._known.items()
 
     def on(self, node: str) -> Collection[str]:
-        """Return the UIDs of the pods of a node."""
+        """Return the UIDs of the pods on a node."""
         return self._on_node.get(node, ())
 
     def add(self, uid: str, node: str, guest: Guest) -> None:
@@ -64,7 +64,7 @@ class Guests:
             self._file(uid, guest)
 
     def remove(self, uid: str) -> tuple[str, Guest]:
-        """Remove a recorded pod; return its node and its relevant fields."""
+        """Remove a recorded pod; return the name of its node, and the pod's fields that affect other pods."""
         node, guest = self._known.pop(uid)
         _discard(self._on_node, node, uid)
         for hold in guest.holds:
@@ -101,7 +101,7 @@ class Guests:
         return self._watched
 
     def holders(self, hold: Hold) -> set[str]:
-        """Return the nodes that have a pod whose port or disk conflicts with this one."""
+        """Return the names of the nodes that have a pod whose port or disk conflicts with this one."""
         return {node for node, other in self._holding.get(hold.what, ()) if hold.conflicts(other)}
 
     def claimants(self, claim: str) -> int:
@@ -109,14 +109,14 @@ class Guests:
         return self._claiming[claim]
 
     def yield_repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
-        """Yield the topology key and the nodes of each anti-affinity term that repels a pod with these labels."""
+        """Yield the topology key and the nodes of each anti-affinity term that excludes a pod with these labels."""
         theirs = self.namespaces.get(namespace, {})
         for term, nodes in self._repelling.items():
             if term.matches(namespace, labels, theirs):
                 yield term.topology_key, nodes
 
     def count_selected(self, terms: Collection[Term]) -> Counter[str]:
-        """Return, by node, how many pods all of these terms select."""
+        """Return how many pods are selected by all of these terms, by node."""
         first, *others = terms
         counts: Counter[str] = Counter()
         for uid in self._list_candidates(self._list_namespaces(first), first.matcher):
@@ -127,7 +127,7 @@ class Guests:
         return counts
 
     def count_matching(self, spread: Spread, namespace: str) -> Counter[str]:
-        """Return, by node, how many pods a spread constraint counts; pods that are being deleted do not count."""
+        """Return how many pods a spread constraint counts, by node. Pods that are being deleted do not count."""
         counts: Counter[str] = Counter()
         for uid in self._list_candidates((namespace,), spread.matcher):
             node, guest = self._known[uid]

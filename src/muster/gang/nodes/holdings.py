@@ -1,4 +1,4 @@
-"""Hold the amounts that running pods use, as arrays, to compute what would come free without them."""
+"""Store the use of running pods as arrays, to compute the room that would be free without some of them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -12,12 +12,12 @@ from muster.gang.shapes import Amounts
 
 
 class Holdings(Struct, frozen=True, eq=False):
-    """The node use of several holders (gangs), in their order.
+    """The node use of several holders (gangs), in order.
 
     nodes: the node index of each pod, holder by holder.
-    amounts: by resource row and pod.
-    starts: where the pods of each holder begin, and finally where all end.
-    size: how many nodes there are.
+    amounts: the amounts by resource row and pod.
+    starts: the position of each holder's first pod, and finally the number of all pods.
+    size: the number of nodes.
     """
 
     nodes: Ints
@@ -27,7 +27,7 @@ class Holdings(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, holders: Iterable[Sequence[str]]) -> Self:
-        """Return the holdings of holders given by the UIDs of their pods. Pods on removed nodes use nothing."""
+        """Return the holdings of holders, given by the UIDs of their pods. Pods on removed nodes use nothing."""
         columns: dict[Amounts, int] = {}
         nodes, codes, starts = [], [], [0]
         for pods in holders:
@@ -46,7 +46,7 @@ class Holdings(Struct, frozen=True, eq=False):
         return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))
 
     def freed(self, first: int | None = None) -> Ints:
-        """Return the amounts freed without the first `first` holders, or without all, as `extra_use` of `place`.
+        """Return the room freed by the first `first` holders (None: by all), as `extra_use` of `place`.
 
         Freed amounts are negative.
         """

@@ -1,7 +1,7 @@
-"""Decide to which nodes persistent volumes restrict a pod, and what prevents the use of a claim.
+"""Decide to which nodes persistent volumes restrict a pod, and why a claim cannot be used.
 
-Only bound claims are followed. A claim that binds when its first pod is placed is not bound here; the pod is refused
-with a message.
+Only bound claims are supported. A claim with delayed binding (WaitForFirstConsumer) is not bound here; its pod is
+refused with a message.
 """
 
 from typing import TypeVar
@@ -17,7 +17,7 @@ ZONE = "node(s) had no available volume zone"
 _BOUND = "pv.kubernetes.io/bind-completed"
 _ONE_POD = "ReadWriteOncePod"
 
-# Separates several zones in a volume's label.
+# The separator of several zones in a volume's label.
 _SEPARATOR = "__"
 _NEW_NAMES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -29,26 +29,26 @@ T = TypeVar("T")
 
 
 class Volumes:
-    """The persistent volume claims and volumes of a cluster."""
+    """The PersistentVolumeClaims and PersistentVolumes of a cluster."""
 
     def __init__(self) -> None:
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
 
     def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
-        """Add, update or remove (None) a claim, by `namespace/name`; return whether the change may matter to a pod."""
+        """Add, update or remove (None) a claim by its `namespace/name`; return whether the change may affect a pod."""
         before = self._claims.get(key)
         _set(self._claims, key, claim)
         return _read_claim(before) != _read_claim(claim)
 
     def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
-        """Add, update or remove (None) a volume; return whether the change may matter to a pod."""
+        """Add, update or remove (None) a volume; return whether the change may affect a pod."""
         before = self._volumes.get(name)
         _set(self._volumes, name, volume)
         return _read_volume(before) != _read_volume(volume)
 
     def is_for_one_pod(self, key: str) -> bool:
-        """Return whether only one pod of the cluster can use a claim."""
+        """Return whether only a single pod of the cluster can use a claim."""
         claim = self._claims.get(key)
         return claim is not None and _ONE_POD in claim.spec.access_modes
 
@@ -67,7 +67,7 @@ class Volumes:
         return ""
 
     def obstacle(self, key: str, labels: Labels) -> str | None:
-        """Return why a node with these labels cannot run a pod with this claim; None if it can."""
+        """Return the reason why a node with these labels cannot run a pod with this claim; None if it can."""
         volume = self._volumes.get(self._claims[key].spec.volume_name)
         if volume is None:
             return NO_VOLUME
@@ -101,9 +101,9 @@ def _read_volume(volume: PersistentVolume | None) -> object:
 
 
 def _is_in_zone(volume: PersistentVolume, labels: Labels) -> bool:
-    """Return whether a node is in the zones of a volume.
+    """Return whether a node is in one of a volume's zones.
 
-    Nodes without zone labels take all volumes. Source: VolumeZone of kube-scheduler.
+    Nodes without zone labels accept all volumes. Source: VolumeZone of kube-scheduler.
     """
     if not _TOPOLOGY & labels.keys():
         return True

@@ -1,5 +1,5 @@
 """Decide which gang starts first.
 
-That includes the room reserved for the head of the queue, the gangs that may pass it, and the gangs that it preempts.
-Deterministic.
+This includes the room that is reserved for the head of the queue, the gangs that may pass the head, and the gangs that
+it preempts. Deterministic.
 """

@@ -1,4 +1,4 @@
-"""Estimate when running pods end: by an enforced limit, or by the user's expectation."""
+"""Estimate when running pods end, from an enforced limit or from the user's expectation."""
 
 from math import inf
 
@@ -9,22 +9,22 @@ from muster.api.kueue.names import MAX_EXEC_TIME_SECONDS_LABEL
 from muster.api.meta import ObjectMeta, controller_of
 from muster.api.values import durations
 
-# On a pod, a Job or a group: the expected run time from its start, as a duration (`1h30m`).
+# On a pod, a Job or a group: the expected run time, counted from the start, as a duration (`1h30m`).
 EXPECTED_DURATION_ANNOTATION = "muster.dev/expected-duration"
 
-# Controllers whose pods run until they are deleted.
+# The kinds of controllers whose pods run until they are deleted.
 _SERVICES = frozenset({"DaemonSet", "Node", "ReplicaSet", "ReplicationController", "StatefulSet"})
 
 _LONGEST_NUMBER = 10
 
-# A longer duration stands for no limit, and is ignored.
+# A duration above this number of seconds means no limit, and is ignored.
 _CENTURY = 100 * 365 * 24 * 3600.0
 
 
 class EndTime(Struct, frozen=True, cache_hash=True):
-    """When a pod or a gang ends, in seconds of the clock by which it started.
+    """The end time of a pod or a gang.
 
-    at: infinity if it does not end by itself.
+    at: the time in seconds, on the clock that measured the start; infinity if it does not end on its own.
     is_enforced: whether an enforced limit ends it at that time at the latest.
     """
 
@@ -38,7 +38,7 @@ NEVER = EndTime(inf, is_enforced=True)
 def expected_end(pod: Pod, started: float, carried: EndTime | None = None) -> EndTime | None:
     """Return when a pod that started at `started` ends; None if that is unknown.
 
-    carried: the end that the pod's Job or group defines; None if it defines none.
+    carried: the end time that the pod's Job or group defines; None if it defines none.
     """
     own = end_of(pod.metadata, pod.spec.active_deadline_seconds, started)
     end = own if carried is None else carried if own is None else min(own, carried, key=lambda one: one.at)
@@ -48,9 +48,10 @@ def expected_end(pod: Pod, started: float, carried: EndTime | None = None) -> En
 
 
 def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> EndTime | None:
-    """Return when an object that started at `started` ends; None if nothing tells. deadline: `activeDeadlineSeconds`.
+    """Return when an object that started at `started` ends; None if it has neither a limit nor an expectation.
 
-    The user's expectation counts if it is sooner than the enforced limits. An invalid or absurdly long expectation is
+    deadline: the `activeDeadlineSeconds` of the object; None for no deadline.
+    The user's expectation is used if it is sooner than the enforced limits. An invalid or absurdly long expectation is
     ignored.
     """
     limits = [limit for limit in (deadline, _read_time_limit(meta)) if limit is not None and limit < _CENTURY]
@@ -70,7 +71,10 @@ def _read_expected_duration(meta: ObjectMeta) -> float | None:
 
 
 def _read_time_limit(meta: ObjectMeta) -> int | None:
-    """Return the maximum run time of Kueue's label in seconds, after which Kueue ends the workload; None without."""
+    """Return the maximum run time from Kueue's label in seconds, after which Kueue ends the workload.
+
+    Returns None if the label is missing or invalid.
+    """
     label = MAX_EXEC_TIME_SECONDS_LABEL
     text = meta.labels.get(label) or meta.annotations.get(label, "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,7 +1,7 @@
-"""Track the node use, start and end of the running gangs, as arrays that are updated change by change.
+"""Track the node use, start and end of the running gangs, as arrays that each change updates.
 
-A reservation needs the use of all running gangs whenever room becomes free. With 100,000 running pods, the ledger reads
-again only the pods of gangs that have changed.
+A reservation needs the use of all running gangs whenever room becomes free. With 100,000 running pods, the ledger must
+not read all pods each time, but only the pods of changed gangs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ from muster.gang.shapes import Amounts
 T = TypeVar("T")
 A = TypeVar("A", Ints, Floats)
 
-# Rows of the array of pods; the array of gangs has the rows start, end, and whether the end is sure.
+# Rows of the array of pods. The array of gangs has the rows start, end, and whether the end is certain.
 _GANG, _NODE, _AMOUNTS = range(3)
 _ENDS = 1
 
-# The most removed pods that the array keeps before it is compacted.
+# The maximum number of removed pods in the array before it is compacted.
 _GONE = 1000
 
 
@@ -32,8 +32,8 @@ class RunningGang(Struct, frozen=True):
     """A running gang, or a running pod without a gang.
 
     pods: the UIDs of its pods.
-    started: when it started, in seconds of the caller's clock.
-    end: when it ends; None if that is unknown.
+    started: the start time in seconds, on the caller's clock.
+    end: the end time; None if it is unknown.
     """
 
     pods: Sequence[str]
@@ -42,7 +42,7 @@ class RunningGang(Struct, frozen=True):
 
 
 class GangEnds(Struct, frozen=True, eq=False):
-    """Numbers, start times and end times (NaN: unknown) of gangs, as arrays, and whether each end is sure."""
+    """The numbers, start times and end times (NaN: unknown) of gangs as arrays, and whether each end is certain."""
 
     numbers: Ints
     started: Floats
@@ -51,13 +51,13 @@ class GangEnds(Struct, frozen=True, eq=False):
 
 
 class GangLedger:
-    """The running gangs, by key, with the node use that each had when it was last set."""
+    """The running gangs by key, each with its node use at the time of its last update."""
 
     def __init__(self) -> None:
-        self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
+        self._gangs: dict[str, tuple[int, int, int]] = {}  # by key: the number of the gang, and the range of its pods
         self._vacant: list[int] = []
         self._nodes: dict[str, int] = {}
-        # The nodes' indexes, and for which capacity, its version of nodes and number of nodes the indexes hold.
+        # The index of each node, and the capacity, its node version and the number of nodes for which they are valid.
         self._indexes: Ints = np.zeros(0, np.int64)
         self._indexes_since: tuple[Capacity | None, int, int] = (None, -1, -1)
         self._amounts: dict[Amounts, int] = {}
@@ -68,14 +68,14 @@ class GangLedger:
 
     @classmethod
     def of(cls, capacity: Capacity, running: Iterable[RunningGang]) -> Self:
-        """Return a ledger of these running gangs."""
+        """Return a ledger with these running gangs."""
         ledger = cls()
         for number, one in enumerate(running):
             ledger.set(str(number), one, capacity)
         return ledger
 
     def set(self, key: str, running: RunningGang, capacity: Capacity) -> None:
-        """Add or replace a running gang. Its node use is what its pods have in the capacity now."""
+        """Add or replace a running gang. Its node use is the current use of its pods in the capacity."""
         self.drop(key)
         nodes, amounts, end = self._nodes, self._amounts, running.end
         number = self._vacant.pop() if self._vacant else len(self._gangs)
@@ -106,7 +106,7 @@ class GangLedger:
             self._compact()
 
     def terms(self) -> GangEnds:
-        """Return when gangs started and end, without the gangs that never end."""
+        """Return the start and end times of the gangs, without gangs that never end."""
         numbers = np.array([number for number, _, _ in self._gangs.values()], np.int64)
         numbers = numbers[self._terms[_ENDS, numbers] != inf]
         started, ends, sure = self._terms[:, numbers]
@@ -126,7 +126,7 @@ class GangLedger:
         return Holdings(nodes[chosen], each[:, pods[_AMOUNTS, chosen]], starts, len(capacity.names))
 
     def _find_indexes(self, capacity: Capacity) -> Ints:
-        """Return the index of each node in a capacity; -1 of a node that is not there."""
+        """Return the index of each node in a capacity; -1 for a node that the capacity lacks."""
         since = capacity, capacity.node_version, len(self._nodes)
         if self._indexes_since != since:
             indexes = [-1 if (at := capacity.index_of(name)) is None else at for name in self._nodes]
@@ -134,7 +134,7 @@ class GangLedger:
         return self._indexes
 
     def _compact(self) -> None:
-        """Remove the rows of pods that are gone, and the nodes and amounts that only they used."""
+        """Remove the rows of removed pods, and the nodes and amounts that only those pods used."""
         there = self._pods[_GANG, : self._end] >= 0
         before = np.concatenate(([0], np.cumsum(there)))
         pods = self._pods[:, : self._end][:, there]
@@ -147,14 +147,14 @@ class GangLedger:
 
 
 def _grow_columns(array: A, size: int) -> A:
-    """Return the array, padded if it has fewer columns than that."""
+    """Return the array, padded to at least `size` columns if it has fewer."""
     if size <= array.shape[1]:
         return array
     return np.pad(array, ((0, 0), (0, max(size, 2 * array.shape[1]) - array.shape[1])))
 
 
 def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
-    """Return a table of amounts: a row for each resource of the capacity, and a column for each item."""
+    """Return a table of amounts with a row for each resource of the capacity and a column for each item."""
     known, rows = list(amounts), capacity.rows()
     each = np.zeros((len(rows), len(known)), np.int64)
     for column, requests in enumerate(known):
@@ -165,7 +165,7 @@ def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
 
 
 def _renumber(names: dict[T, int], pods: Ints, row: int) -> dict[T, int]:
-    """Return the names that the row still refers to, numbered from 0.
+    """Return the names that the row still refers to, with new numbers from 0.
 
     The new numbers are written into the row.
     """

@@ -1,12 +1,12 @@
 """Decide which gangs of lower priority a gang preempts, whole or only their surplus, and as few as possible.
 
-1. All pods that may be preempted are removed. If the gang does not fit even then, none is preempted.
-2. Removed pods are put back as long as the gang still fits: first those that budgets protect, then the more important,
-and the rest of a gang before its surplus. Pods that cannot be put back are the victims.
-3. The same step decides the gang's placement, on the room that is free without the victims.
+1. All pods that may be preempted are removed. If the gang does not fit even then, nothing is preempted.
+2. Removed pods are restored as long as the gang still fits: first the pods that budgets protect, then the more
+important pods, and the needed pods of a gang before its surplus. Pods that cannot be restored are the victims.
+3. The same step decides the gang's placement, in the room that is free without the victims.
 
-The strength of a gang is the priority of its weakest pod; the resistance is that of its strongest pod. A gang preempts
-only gangs whose resistance is below its strength, so a gang never preempts one that preempted it.
+The strength of a gang is the priority of its weakest pod; its resistance is the priority of its strongest pod. A gang
+preempts only gangs whose resistance is lower than its strength, so a gang never preempts a gang that preempted it.
 """
 
 from bisect import bisect_left
@@ -25,21 +25,22 @@ from muster.gang.placement import Placement, Refusal, sum_placement_use
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape
 
-# Volcano's settings: how long a pod runs before it may be preempted, and "false" for never.
+# Volcano's settings: the time for which a pod runs before it may be preempted, and "false" for never.
 COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
 PREEMPTABLE = "volcano.sh/preemptable"  # a label or an annotation
 
-# The maximum number of placements of the whole gang while bundles are put back.
+# The maximum number of placements of the whole gang while bundles are restored.
 _TRIES = 100
 
 
 class Candidate(Struct, frozen=True):
     """A running gang, or a single pod, that may be preempted.
 
-    pods: their UIDs, the most important first.
-    quorums: sets of pods, each with the least number of them that must keep running; none: all pods must.
+    pods: the UIDs of its pods, most important first.
+    quorums: sets of pods, each with the minimum number of them that must keep running; empty if all pods must.
     resistance: the strength that a gang must exceed to preempt this one.
-    started, protected: seconds of one clock; before `protected` the gang is not preempted.
+    started: the start time, in seconds.
+    protected: the time before which the gang is not preempted, in seconds of the same clock.
     """
 
     key: str
@@ -58,12 +59,12 @@ class DisruptionBudget(Struct, frozen=True):
     pods: Collection[str]
 
 
-# Places a gang in addition to the use in the first argument, with some pods treated as gone.
+# Places a gang, given extra use of the nodes and the UIDs of pods that count as deleted.
 Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 
 
 class GangPreemption(Struct, frozen=True):
-    """The victims of a preemption, by gang, and the placement of the preempting gang without them.
+    """The result of a preemption: the victims by gang, and the placement of the preempting gang without them.
 
     If there are no victims, the gang only has to wait until pods that are being deleted are gone.
     """
@@ -73,7 +74,7 @@ class GangPreemption(Struct, frozen=True):
 
 
 class Protected(Struct, frozen=True):
-    """The answer that a gang could start only if pods that these budgets protect were evicted."""
+    """The result that a gang could start only if pods that these budgets protect were evicted."""
 
     budgets: tuple[str, ...]
 
@@ -90,14 +91,15 @@ def preempt(
     leaving: frozenset[str] = frozenset(),
     budgets: Sequence[DisruptionBudget] = (),
 ) -> GangPreemption | Protected | Refusal:
-    """Return the victims that let a gang start, with its placement; or why no preemption helps.
+    """Return the victims whose eviction lets a gang start, and the gang's placement; or why preemption does not help.
 
-    pods: how many pods of each shape the gang places.
-    placing: tries to place them, given the extra use and the pods treated as gone.
-    strength: the gang's strength, as the function `compute_strength` computes it.
+    pods: the number of pods of each shape that the gang places.
+    placing: places them, given extra use and the pods that count as deleted.
+    strength: the gang's strength, from `compute_strength`.
     candidates: the gangs that may be preempted.
-    extra_use: the room kept for other gangs, less the use of the pods in `leaving`.
-    leaving: the pods that are being deleted already.
+    extra_use: the room reserved for other gangs, minus the use of the pods in `leaving`.
+    leaving: the UIDs of the pods that are being deleted already.
+    budgets: the PodDisruptionBudgets to respect.
     """
     outcome = placing(extra_use, leaving)
     if isinstance(outcome, Placement):
@@ -123,9 +125,9 @@ def preempt(
 
 
 def compute_strength(pods: Iterable[Pod]) -> int | None:
-    """Return the strength of a gang of these pods; None if it preempts no gang.
+    """Return the strength of a gang with these pods; None if it preempts no gang.
 
-    A gang preempts gangs whose resistance is below its strength.
+    A gang preempts gangs whose resistance is lower than its strength.
     """
     pods = list(pods)
     if any(pod.spec.preemption_policy == "Never" for pod in pods):
@@ -144,9 +146,9 @@ def compute_resistance(pods: Iterable[Pod]) -> int | None:
 
 
 def protected_until(pod: Pod, started: float, least: float) -> float:
-    """Return the time until which a pod is not preempted.
+    """Return the time before which a pod is not preempted.
 
-    started: when the pod started.
+    started: the time at which the pod started.
     least: the minimum run time of every pod, in seconds.
     """
     text = pod.metadata.annotations.get(COOLDOWN_ANNOTATION, "0s")
@@ -157,7 +159,7 @@ def protected_until(pod: Pod, started: float, least: float) -> float:
 
 
 class _Bundle(Struct, frozen=True, eq=False):
-    """A set of pods of one gang that are preempted together: one surplus pod, or all pods that the gang needs."""
+    """Pods of one gang that are preempted together: one surplus pod, or all pods that the gang needs."""
 
     gang: Candidate
     pods: tuple[str, ...]
@@ -182,7 +184,7 @@ def _make_bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
 def _find_surplus(gang: Candidate) -> set[str]:
     """Return the UIDs of the least important pods that a gang can lose, all at the same time.
 
-    A gang that is already broken needs none of its pods, so all of them are returned.
+    A gang that is broken already needs none of its pods, so all of them are returned.
     """
     running = set(gang.pods)
     left = {quorum: len(quorum.pods & running) - quorum.least for quorum in gang.quorums}
@@ -209,7 +211,7 @@ class _Budgets:
                 self._of[pod].append(number)
 
     def find_protected(self, bundles: Iterable[_Bundle]) -> set[_Bundle]:
-        """Return the bundles whose eviction budgets would forbid after the eviction of all earlier bundles."""
+        """Return the bundles that budgets protect from eviction, after the eviction of all earlier bundles."""
         used: Counter[int] = Counter()
         protected = set()
         for bundle in bundles:
@@ -221,7 +223,7 @@ class _Budgets:
         return protected
 
     def list_exceeded(self, victims: Iterable[_Bundle]) -> tuple[str, ...]:
-        """Return the names of the budgets that do not allow these victims."""
+        """Return the names of the budgets that do not allow the eviction of these victims."""
         used: Counter[int] = Counter()
         for bundle in victims:
             used.update(self._count_budgets(bundle))
@@ -234,9 +236,9 @@ class _Budgets:
 
 
 def _order_bundles(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundle]:
-    """Return the bundles in the order in which they are put back.
+    """Return the bundles in the order in which they are restored.
 
-    The least important bundles are the first to use what budgets allow.
+    The least important bundles are the first to use up what the budgets allow.
     """
     ordered = sorted(bundles, key=lambda bundle: (bundle.surplus, bundle.importance))
     protected = budgets.find_protected(reversed(ordered))
@@ -252,10 +254,10 @@ def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
 
 
 class _Room:
-    """The number of pods of each shape that fit on each node, updated while victims are put back.
+    """The number of pods of each shape that fit on each node, updated while victims are restored.
 
-    Each shape is counted as if it were the only one. So "does not fit" is certain; "fits" is certain only for a single
-    shape.
+    Each shape is counted as if it were the only one. The result "does not fit" is therefore certain, and "fits" is
+    certain only for a single shape.
     """
 
     def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], extra_use: Ints) -> None:
@@ -266,9 +268,9 @@ class _Room:
         self._spare = {shape: sum(self._fits[shape]) - count for shape, count in pods.items()}
 
     def take(self, held: Sequence[tuple[int, Amounts]]) -> bool:
-        """Put back pods with these nodes and requests, unless the gang would not fit then.
+        """Restore pods with these nodes and requests, unless the gang would not fit then.
 
-        Return whether they were put back.
+        Return whether they were restored.
         """
         self._use(held, 1)
         lost = {shape: self._count_lost(shape, {node for node, _ in held}) for shape in self._fits}
@@ -288,16 +290,16 @@ class _Room:
                     free[node] -= sign * amount
 
     def _count_lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
-        """Return, by node, how many pods of the shape fitted there before and do not fit any more."""
+        """Return how many pods of the shape fitted before and no longer fit, by node."""
         fits, rows = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
         now = {node: max(0, min(free[node] // wanted for free, wanted in rows)) for node in nodes if fits[node]}
         return {node: fits[node] - count for node, count in now.items() if count < fits[node]}
 
 
 class _Reprieve:
-    """The part of a preemption that spares victims: it puts bundles back as long as the gang can be placed.
+    """The part of a preemption that spares victims: it restores bundles as long as the gang can be placed.
 
-    Invariant: the gang has a placement beside the kept bundles, and `_extra_use` counts the kept bundles.
+    Invariant: the gang has a placement alongside the kept bundles, and `_extra_use` includes the kept bundles.
     """
 
     def __init__(
@@ -312,8 +314,8 @@ class _Reprieve:
     ) -> None:
         """Start from a placement of the gang without any of the candidates.
 
-        extra_use: the room that others use beside what `capacity` counts.
-        away: the pods that are treated as gone.
+        extra_use: the room that others use in addition to what `capacity` counts.
+        away: the UIDs of the pods that count as deleted.
         by_room: whether only free room matters to the gang, and not which pods run where.
         """
         self.kept: set[_Bundle] = set()
@@ -323,14 +325,14 @@ class _Reprieve:
         self._capacity = capacity
         self._placing = placing
         self._extra_use = extra_use
-        self._gone: set[str] = set()  # gangs whose needed pods are not put back, so that their surplus is of no use
+        self._gone: set[str] = set()  # gangs whose needed pods are not restored, so that their surplus is useless
         self._tries = _TRIES
 
     def run(self, bundles: Sequence[_Bundle], room: _Room) -> None:
-        """Put back as many bundles as possible, while the gang can still be placed.
+        """Restore as many bundles as possible while the gang can still be placed.
 
-        The quick check of each shape alone usually suffices. If the whole gang does not fit then, the first bundles
-        that leave room for the gang stay, and the whole gang is checked with each remaining bundle.
+        A quick check of each shape alone usually suffices. If the whole gang does not fit after it, the first bundles
+        that leave room for the gang are restored, and the whole gang is checked with each further bundle.
         """
         quick = self._keep_quickly(bundles, room)
         if self._keep(quick):
@@ -354,9 +356,9 @@ class _Reprieve:
         return returning
 
     def _keep_thoroughly(self, bundles: Sequence[_Bundle]) -> None:
-        """Put all bundles back if the gang then fits, else try each half in the same way.
+        """Restore all bundles if the gang then fits; otherwise try each half in the same way.
 
-        After many tries, put back only bundles that fit beside the current placement.
+        After many tries, restore only bundles that fit alongside the current placement.
         """
         alive = list(self._list_alive(bundles))
         if not alive:
@@ -377,7 +379,7 @@ class _Reprieve:
         self._keep_thoroughly(alive[middle:])
 
     def _keep_beside(self, bundles: Sequence[_Bundle]) -> None:
-        """Spare the bundles of candidate victims that fit beside the gang's current placement."""
+        """Spare the bundles of candidate victims that fit alongside the gang's current placement."""
         rows = self._capacity.rows()
         free = (self._capacity.free() - self._extra_use - sum_placement_use(self._capacity, self.placement)).tolist()
         returning = []
@@ -400,7 +402,7 @@ class _Reprieve:
         return (bundle for bundle in bundles if not (bundle.surplus and bundle.gang.key in self._gone))
 
     def _keep(self, bundles: Sequence[_Bundle]) -> bool:
-        """Put all of the bundles back if the gang can then be placed; return whether it can."""
+        """Restore all of these bundles if the gang can then be placed; return whether it can."""
         extra_use = self._extra_use - _sum_freed(self._capacity, bundles)
         away = self._find_away(bundles)
         outcome = self._placing(extra_use, away)
@@ -414,8 +416,8 @@ class _Reprieve:
         return isinstance(self._placing(extra_use, self._find_away(back)), Placement)
 
     def _find_away(self, back: Iterable[_Bundle]) -> frozenset[str]:
-        """Return the pods that stay treated as gone after these bundles are put back.
+        """Return the pods that still count as deleted after these bundles are restored.
 
-        If only room matters to the gang, return the same set as before.
+        If only room matters to the gang, the result is the same set as before.
         """
         return self._away if self._by_room else self._away - _collect_pods(back)

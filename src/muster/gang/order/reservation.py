@@ -1,15 +1,16 @@
-"""Reserve future room for the gang at the head that does not fit yet, and decide which gangs may pass it.
+"""Reserve future room for the head of the queue that does not fit yet, and decide which gangs may pass it.
 
-This is EASY backfill. The shadow time is the earliest time at which the head is expected to fit, into the room free by
-then. A gang behind the head may start now if it ends by the shadow time, or if the head still fits at that time beside
-it.
+This is EASY backfill. The shadow time is the earliest time at which the head is expected to fit into the room that is
+free then. A gang behind the head may start now if it ends by the shadow time, or if the head still fits at that time
+alongside it.
 
-If ends are unknown there is no shadow time. Then a few gangs may pass, whatever they are; a few may also pass when
-gangs end later than expected. After `most` such events a *hold* begins: free room, and the room of gangs that started
-before the hold, is kept for the head. From then on a gang passes only if a limit ends it by the shadow time, or if the
-head still fits beside it without all gangs that ran before the hold. So the head waits no longer than those gangs run.
+If the ends of gangs are unknown, there is no shadow time. Then a limited number of gangs may pass unconditionally. A
+limited number may also pass when gangs end later than expected. After `most` such events a *hold* starts: free room,
+and the room of gangs that started before the hold, is kept for the head. From then on, a gang passes only if a limit
+ends it by the shadow time, or if the head still fits alongside it once all gangs from before the hold have ended. The
+head therefore waits no longer than those gangs run.
 
-A head that does not fit even after everything that ever ends is gone reserves nothing, and blocks no other gang.
+A head that does not fit even after all gangs that ever end have ended reserves nothing, and blocks no other gang.
 """
 
 from bisect import bisect_left, bisect_right
@@ -28,13 +29,13 @@ from muster.gang.order.ends import EndTime
 from muster.gang.order.ledger import GangLedger
 from muster.gang.placement import Placing, Refusal
 
-# How many gangs without a known end may pass, or ends be late, before a hold begins.
+# The number of gangs without a known end that may pass, plus late ends, before a hold starts.
 MOST_OVERTAKINGS = 32
 
-# The grace in seconds for a gang that should have ended; it doubles while the gang runs on.
+# The extra seconds for a gang that should have ended; doubled while the gang continues to run.
 _GRACE = 30.0
 
-# A shadow time becomes earlier only if the gain is more than this fraction of the remaining time.
+# The shadow time is moved to an earlier time only if the gain exceeds this fraction of the remaining time.
 _STEADY = 0.1
 
 
@@ -45,11 +46,12 @@ def _make_empty_room() -> Ints:
 class Reservation(Struct, frozen=True, eq=False):
     """The room that is reserved for the first waiting gang, the head.
 
-    shadow: the time at which the head is expected to start; None if that is unknown.
+    shadow: the time at which the head is expected to start; None if it is unknown.
     spent: how often a gang without a known end passed, or the shadow time became later.
-    held_since: gangs that started after this time do not count as ending for the head.
-    room: the room that will be free at the shadow time and is not free now, in the form of `place`'s `extra_use`; valid
-    until a change.
+    held_since: the start of the hold; gangs that started later do not count as ending for the head. None without a
+    hold.
+    room: the room that will be free at the shadow time but is not free now, in the form of `extra_use` of `place`;
+    valid until the next change.
     """
 
     key: str
@@ -61,16 +63,16 @@ class Reservation(Struct, frozen=True, eq=False):
 
     @property
     def is_firm(self) -> bool:
-        """Whether the reservation is so strict by now that no gang may pass that could delay the head."""
+        """Whether no gang may pass any more that could delay the head."""
         return self.spent >= self.most
 
     def without_room(self) -> Self:
-        """Return the reservation without its room, to remember it while another gang is the head."""
+        """Return the reservation without its room, to keep it while another gang is the head."""
         return replace(self, room=_make_empty_room())
 
 
 class Passing(Enum):
-    """Why a gang may start before the head."""
+    """The reason why a gang may start before the head."""
 
     IN_TIME = "it ends before"
     HARMLESS = "the head still fits"
@@ -86,11 +88,12 @@ def reserve(
     previous: Reservation | None = None,
     most: int = MOST_OVERTAKINGS,
 ) -> Reservation | Refusal:
-    """Return the reservation for the head, or why the head never fits.
+    """Return the reservation for the head; or why the head never fits.
 
-    placing: places the head.
+    placing: places the head, given extra use of the nodes.
     running: all gangs that use room.
     previous: the last reservation of the same head.
+    most: the number of events after which a hold starts.
     """
     before = previous if previous is not None and previous.key == key else Reservation(key, _make_empty_room())
     held_since = before.held_since if before.held_since is not None else now if before.spent >= most else None
@@ -99,7 +102,7 @@ def reserve(
     if isinstance(outcome, Refusal):
         return outcome
     if held_since is not None and isinstance(placing(releases.counted()), Refusal):
-        # A node was lost, or a gang ahead took the room: the head waits for what runs now as well.
+        # A node was lost, or a gang ahead used the room, so the head also waits for the gangs that run now.
         held_since = now
         releases = _Releases.of(capacity, running, held_since, now)
     shadow = releases.shadow(placing, now)
@@ -111,11 +114,11 @@ def reserve(
 
 
 def may_pass(reservation: Reservation, placing: Placing, gang_use: Ints, end: EndTime | None) -> Passing | None:
-    """Return why a gang behind the head may start now; None if it may not.
+    """Return the reason why a gang behind the head may start now; None if it may not.
 
-    placing: places the head.
+    placing: places the head, given extra use of the nodes.
     gang_use: the room that the gang would use.
-    end: when the gang would end if it started now.
+    end: the time at which the gang would end if it started now; None if it is unknown.
     """
     if ends_in_time(reservation, end):
         return Passing.IN_TIME
@@ -125,7 +128,7 @@ def may_pass(reservation: Reservation, placing: Placing, gang_use: Ints, end: En
 
 
 def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
-    """Return whether a gang with this end is gone once the head is expected to start."""
+    """Return whether a gang with this end has ended by the time at which the head is expected to start."""
     shadow = reservation.shadow
     return shadow is not None and end is not None and end.at <= shadow and (end.is_enforced or not reservation.is_firm)
 
@@ -133,7 +136,8 @@ def ends_in_time(reservation: Reservation, end: EndTime | None) -> bool:
 def record_passing(reservation: Reservation, passing: Passing, gang_use: Ints) -> Reservation:
     """Return the reservation after a gang has passed the head.
 
-    passing: why it was allowed to pass. gang_use: the room that it uses.
+    passing: the reason why it may pass.
+    gang_use: the room that it uses.
     """
     match passing:
         case Passing.IN_TIME:
@@ -145,12 +149,12 @@ def record_passing(reservation: Reservation, passing: Passing, gang_use: Ints) -
 
 
 class _Releases(Struct, frozen=True, eq=False):
-    """The running gangs, sorted by when they end and free their room.
+    """The running gangs, sorted by the time at which they end and free their room.
 
-    holdings: the node use of the gangs: first those whose end is known, by their end; then the others that the head
-    waits for; then the rest.
-    times: the known ends.
-    waited: how many gangs the head waits for.
+    holdings: the node use of the gangs: first the gangs with a known end, sorted by end; then the other gangs that the
+    head waits for; then the rest.
+    times: the known ends, sorted.
+    waited: the number of gangs that the head waits for.
     """
 
     holdings: Holdings
@@ -159,10 +163,10 @@ class _Releases(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, running: GangLedger, held_since: float | None, now: float) -> Self:
-        """Return the running gangs of a ledger, sorted by when they end.
+        """Return the running gangs of a ledger, sorted by end.
 
-        held_since: when the hold began. In a hold the head waits only for gangs that started before it, and for gangs
-        whose end is sure. The result is None without a hold: the head waits for all gangs.
+        held_since: the start of the hold; None without a hold, when the head waits for all gangs. In a hold the head
+        waits only for gangs that started before it, and for gangs whose end is certain.
         """
         terms = running.terms()
         known, expected = ~np.isnan(terms.ends), terms.ends.copy()
@@ -178,11 +182,11 @@ class _Releases(Struct, frozen=True, eq=False):
         return cls(running.holdings(capacity, terms.numbers[order]), times, int(counted[0] + counted[1]))
 
     def counted(self) -> Ints:
-        """Return the room that will be free once every gang that the head waits for has ended."""
+        """Return the room that is free once every gang that the head waits for has ended."""
         return self.holdings.freed(self.waited)
 
     def by(self, time: float) -> Ints:
-        """Return the room that running gangs are expected to free until a time, in seconds since the epoch."""
+        """Return the room that running gangs are expected to free until `time`, in seconds since the epoch."""
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:
@@ -198,7 +202,7 @@ class _Releases(Struct, frozen=True, eq=False):
 def _expect_end(end: float, now: float) -> float:
     """Return when a gang is expected to end: at `end`, or later if it is overdue.
 
-    An overdue gang gets a grace time, doubled until the new end lies in the future.
+    An overdue gang gets extra time, which is doubled until the expected end lies in the future.
     """
     if end > now:
         return end
@@ -209,9 +213,10 @@ def _expect_end(end: float, now: float) -> float:
 
 
 def _steady_shadow(shadow: float, before: float | None, now: float) -> float:
-    """Return the shadow time to use. It moves to an earlier time only if the gain is worth a change.
+    """Return the shadow time to use. It moves to an earlier time only if the gain is large enough.
 
-    shadow: the newly computed time. before: the one used so far; None if there is none.
+    shadow: the newly computed time.
+    before: the time used so far; None if there is none.
     """
     if before is None or not shadow < before:
         return shadow

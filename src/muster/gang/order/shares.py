@@ -1,4 +1,4 @@
-"""Track how much of the cluster each tenant's pods use (dominant resource fairness). Mutable, but pure."""
+"""Track how much of the cluster the pods of each tenant use (dominant resource fairness). Mutable, but pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from muster.gang.shapes import Amounts
 class Shares:
     """The amounts that running pods use, by tenant.
 
-    Tenants share resources fairly; a tenant is, for example, a queue.
+    Tenants share resources fairly. A tenant is, for example, a queue.
     """
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID
         self._held: dict[str, Counter[str]] = {}  # by tenant
         self._totals: Mapping[str, int] | None = None
-        self._shares: dict[str, float] = {}  # by tenant, of these totals
+        self._shares: dict[str, float] = {}  # by tenant, as fractions of the current totals
 
     def hold(self, uid: str, tenant: str, requests: Amounts) -> None:
-        """Record the amounts that a pod uses from now on; repeating a call changes nothing."""
+        """Record the amounts that a pod uses from now on. A repeated call changes nothing."""
         if self._pods.get(uid) == (tenant, requests):
             return
         self.release(uid)
@@ -40,7 +40,7 @@ class Shares:
     def share(self, tenant: str, totals: Mapping[str, int]) -> float:
         """Return the largest fraction of any resource that a tenant's pods use.
 
-        totals: the resources of the whole cluster. The caller makes a new object whenever they change.
+        totals: the amounts of the whole cluster by resource. The caller creates a new object whenever they change.
         """
         if totals is not self._totals:
             self._totals = totals

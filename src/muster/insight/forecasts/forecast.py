@@ -1,7 +1,7 @@
-"""Rebuild admission's view of the queues from API objects, to estimate starts and to find missing quota.
+"""Rebuild admission's view of the queues from API objects, to estimate starts and to find missing quota. Pure.
 
-Only the cohort tree that a workload could get quota from is built. An object with an invalid quantity or selector is
-left out, as admission leaves it out. Pure.
+Only the cohort tree from which a workload could get quota is built. As in admission, an object with an invalid quantity
+or selector is left out.
 """
 
 from collections import defaultdict
@@ -62,11 +62,12 @@ _INVALID = (QuantityError, SelectorError)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All objects that a forecast reads, and what all forecasts from them share.
+    """All objects that a forecast reads, and the values that all forecasts from them share.
 
     deadlines: the time limits of jobs after their start, by the job's UID.
     expectations: the run times that users expect of their jobs, if shorter than the limits, by the job's UID.
-    topologies, nodes, pods: for topology domains; None if no flavor has a Topology, or the user may not see them.
+    topologies, nodes, pods: the objects for topology domains; None if no flavor has a Topology, or the user may not see
+    them.
     """
 
     cluster_queues: Iterable[ClusterQueue]
@@ -130,7 +131,7 @@ class Snapshot:
         return {}
 
     def convert(self, workload: Workload) -> WorkloadInfo | None:
-        """Return one of the Workloads as admission sees it, converted once; None if it has an invalid quantity."""
+        """Return a Workload as admission reads it, converted only once; None if it has an invalid quantity."""
         key = key_of(workload)
         if key not in self._infos:
             self._infos[key] = None
@@ -144,7 +145,7 @@ class Snapshot:
         return self.targets.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", "")
 
     def find_limit(self, workload: Workload) -> timedelta | None:
-        """Return the time after which a Workload is ended; None if it has no limit."""
+        """Return the time after which a Workload is stopped; None if it has no limit."""
         limits = [self.deadlines[uid] for uid in owner_uids(workload) if uid in self.deadlines]
         if (most := runtimes.find_time_limit(workload)) is not None:
             limits.append(most)
@@ -179,7 +180,10 @@ class Need:
 class Holder:
     """A workload that holds quota that another workload needs.
 
-    queue: its ClusterQueue. since: when it got the quota. usage: the amounts, by resource. owner: the user.
+    queue: its ClusterQueue.
+    since: when it got the quota.
+    usage: the amounts, by resource.
+    owner: the user who submitted it.
     """
 
     name: str
@@ -192,9 +196,9 @@ class Holder:
 class Outlook:
     """The cohort tree around one ClusterQueue, with its running and waiting workloads.
 
-    The first estimate changes the tree, so ask for needs and holders before.
+    The first estimate changes the tree, so call `find_needs` and `find_holders` before.
 
-    namespace: the user's; workloads of that namespace are shown without it.
+    namespace: the user's namespace, which is left out of the names of its workloads.
     settings: admission's settings, as far as API objects show them.
     """
 
@@ -204,7 +208,7 @@ class Outlook:
         self.flavors = _make_flavors(snapshot)
         self.tree = _make_tree(snapshot, cluster_queue)
         self.queues = Queues()
-        self._workloads: dict[str, Workload] = {}  # those in the tree, by key
+        self._workloads: dict[str, Workload] = {}  # the Workloads in the tree, by key
         self._fill(snapshot)
         self._unplaced = {key for key, one in self._workloads.items() if _waits_for_place(one)}
         self.runs = find_run_times(snapshot, self._workloads.values())
@@ -217,7 +221,7 @@ class Outlook:
         return bool(self.tree.queues)
 
     def list_siblings(self, cluster_queue: str) -> list[str]:
-        """Return the names of the ClusterQueues below the same root as this one, which is among them."""
+        """Return the names of all ClusterQueues below the root of this one, including this one."""
         node = self.tree.queues.get(cluster_queue)
         return [one.name for one in node.root.queues()] if node is not None else [cluster_queue]
 
@@ -226,14 +230,14 @@ class Outlook:
         return self.tree.queues[cluster_queue].policy.strict
 
     def estimate(self, key: str) -> StartEstimate:
-        """Estimate when the Workload with this key gets quota; without a time if that is unknown."""
+        """Estimate when the Workload with this key gets quota; the estimate has no time if that is unknown."""
         if key in self._unplaced and not self.tree.ledger.in_use:
             because = "it waits for a place in its topology, and you may not see the nodes"
             return StartEstimate(None, Certainty.NONE, because)
         return self.estimate_all([key])[key]
 
     def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Estimate in one simulation when each of the Workloads with these keys gets quota; return that by key."""
+        """Estimate in one simulation when the Workloads with these keys get quota; return the estimates by key."""
         return self._forecast.estimate(key for key in keys if self.tree.ledger.in_use or key not in self._unplaced)
 
     @cached_property
@@ -287,7 +291,7 @@ class Outlook:
             limit_tree(self.tree, list(snapshot.cluster_queues), snapshot.flavors, snapshot.nodes)
 
     def _recall_past_use(self, local_queues: Iterable[LocalQueue]) -> None:
-        """Set the past use of LocalQueues from their statuses, for ClusterQueues with admission fair sharing.
+        """Set the past usage of LocalQueues from their statuses, for ClusterQueues with admission fair sharing.
 
         No object shows the Configuration's half-life and resource weights, so the defaults are used.
         """
@@ -317,8 +321,9 @@ class Outlook:
     def _add_workload(self, snapshot: Snapshot, workload: Workload, place: Holds | Waits, *, is_inside: bool) -> None:
         """Add a Workload that holds quota or waits for it to the quota tree or the queues.
 
-        Of a Workload outside of the tree only the use of nodes counts: these may be those of the tree, too. is_inside:
-        whether the quota is of the tree. A Workload with an invalid quantity is left out.
+        For a Workload outside of the tree, only its use of nodes counts, because workloads in the tree may use the same
+        nodes. A Workload with an invalid quantity is left out.
+        is_inside: whether the Workload's quota belongs to the tree.
         """
         if not is_inside and isinstance(place, Waits):
             return
@@ -336,16 +341,17 @@ class Outlook:
 
 
 class Forecasts:
-    """The forecasts of the waiting workloads of one snapshot: each cohort tree is built and simulated once for all.
+    """The forecasts of the waiting workloads of one snapshot. Each cohort tree is built and simulated once for all.
 
-    snapshot, now: what all answers are about, and when it was read. namespace: as for an `Outlook`.
+    snapshot, now: the objects for all forecasts, and when they were read.
+    namespace: as for an `Outlook`.
     """
 
     def __init__(self, snapshot: Snapshot, namespace: str, now: datetime) -> None:
         self.snapshot = snapshot
         self.now = now
         self._namespace = namespace
-        # By the name of each ClusterQueue below one root.
+        # The outlook and the forecasts of each ClusterQueue below one root, by its name.
         self._untouched: dict[str, Outlook] = {}
         self._simulated: dict[str, Outlook] = {}
 
@@ -358,8 +364,8 @@ class Forecasts:
     def serves(self, workload: Workload, now: datetime) -> bool:
         """Return whether the forecasts are recent enough for a Workload, which waits for the same as in the snapshot.
 
-        They serve for a second for each so many Workloads, so that they take a bounded part of a reader's time, but not
-        for more than `MOST_SERVED`.
+        They are valid for a number of seconds in proportion to the number of Workloads, so that they take a bounded
+        part of a reader's time, but at most for `MOST_SERVED`.
         """
         before = self.snapshot.by_key.get(key_of(workload))
         lifetime = min(timedelta(seconds=len(self.snapshot.by_key) / WORKLOADS_A_SECOND), MOST_SERVED)
@@ -367,7 +373,7 @@ class Forecasts:
         return is_known and timedelta() <= now - self.now < lifetime
 
     def find_outlook(self, cluster_queue: str) -> Outlook:
-        """Return the quota around a ClusterQueue as it is in the snapshot, before any estimate has changed it."""
+        """Return the quota around a ClusterQueue as it is in the snapshot, not changed by any estimate."""
         if cluster_queue not in self._untouched:
             outlook = Outlook(self.snapshot, cluster_queue, self._namespace, self.now)
             self._untouched |= dict.fromkeys(outlook.list_siblings(cluster_queue), outlook)
@@ -384,7 +390,7 @@ class Forecasts:
 
 
 def _list_demand(workload: Workload) -> tuple[object, ...]:
-    """Return what decides how a Workload waits. The messages of its conditions do not."""
+    """Return the fields of a Workload that decide how it waits. The messages of its conditions do not."""
     meta, status = workload.metadata, workload.status
     conditions = [(one.type, one.status, one.reason, one.last_transition_time) for one in status.conditions]
     return meta.uid, meta.labels, meta.annotations, workload.spec, status.admission, status.requeue_state, conditions
@@ -408,7 +414,7 @@ def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, s
 
 
 def list_needs(node: QuotaNode, requests: Mapping[str, int]) -> list[Need]:
-    """Return requests, each with the quota of every flavor of a ClusterQueue for that resource."""
+    """Return the requests, each with the quota of every flavor of a ClusterQueue for that resource."""
     return [
         _find_need(node, FlavorResource(flavor, resource), requests[resource])
         for group in node.policy.groups
@@ -431,7 +437,7 @@ def _find_need(node: QuotaNode, fr: FlavorResource, amount: int) -> Need:
 
 
 def _make_flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
-    """Return the flavors of the snapshot by name; with their topology levels if the snapshot has the nodes."""
+    """Return the flavors of the snapshot by name. They have their topology levels if the snapshot has the nodes."""
     topologies = {one.metadata.name: one for one in snapshot.topologies}
     return {
         one.metadata.name: convert.flavor_spec(
@@ -460,7 +466,7 @@ def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[C
 def limit_tree(
     tree: Tree, cluster_queues: Collection[ClusterQueue], flavors: Iterable[ResourceFlavor], nodes: Iterable[Node]
 ) -> None:
-    """Set the quotas of ClusterQueues that the nodes limit, or that divide the nodes, in a tree with its usage."""
+    """Set, in a tree with its usage, the quotas of ClusterQueues that follow the nodes or are parts of such a queue."""
     decided = decide_quotas(tree, cluster_queues, {one.metadata.name: one for one in flavors}, nodes)
     for name in decided:
         tree.set_queue(limit_quotas(tree.queues[name].policy, decided))
@@ -487,7 +493,7 @@ def _waits_for_place(workload: Workload) -> bool:
 
 
 def _find_fairness(queues: Iterable[ClusterQueue]) -> FairSharing | None:
-    """Return the settings of fair sharing; None if it is off, which the statuses of ClusterQueues show."""
+    """Return the settings of fair sharing; None if it is off, as the statuses of ClusterQueues show."""
     return FairSharing() if any(one.status.fair_sharing is not None for one in queues) else None
 
 
@@ -498,7 +504,7 @@ def _is_active(queue: ClusterQueue) -> bool:
 
 
 def find_run_times(snapshot: Snapshot, workloads: Iterable[Workload]) -> dict[str, RunTime]:
-    """Return what is known of the run times of unfinished Workloads, by key: limits, past runs and expectations."""
+    """Return the known run times of unfinished Workloads, by key: limits, past runs and expectations."""
     runs = {}
     for workload in workloads:
         limit = snapshot.find_limit(workload)

@@ -1,11 +1,11 @@
 """Decide whether a job can never start, because no node is large enough or no quota covers it.
 
 `judge_job` takes a job, `judge_ask` a demand, both with the nodes and quotas of the cluster; they return a
-`NeverVerdict`. A verdict is negative only if it is proven:
+`NeverVerdict`. A verdict is negative only if it is proven. So these assumptions are made:
 
-- Nodes are taken as empty, ready, uncordoned and with healthy devices ("at their best").
-- A queue is taken with all quota that it may borrow; a quota that follows the nodes is taken as the nodes' capacity.
-- An elastic job is taken with its least size.
+- Nodes are empty, ready, uncordoned and have healthy devices ("at their best").
+- A queue has all quota that it may borrow; a quota that follows the nodes equals the nodes' capacity.
+- An elastic job has its minimum size.
 
 If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to recover.
 `reader.forecasts.room` reads the cluster.
@@ -47,7 +47,7 @@ from muster.runtime.objects import key_of
 
 _AT_ALL = " at all"
 _NOTHING_ADDED = Completion()
-# A demand that fits about so many of the nodes is not compared with all of them.
+# A demand that fits on about this many of the nodes is not compared with all of them.
 _PART = 100
 
 
@@ -78,7 +78,7 @@ class Extent:
 
     @cached_property
     def part(self) -> Capacity:
-        """The capacity of about one node in so many that 100 remain, which suffices for most jobs."""
+        """The capacity of a sample of about 100 nodes, which suffices for most jobs."""
         return _sum_capacity(self._nodes[::step]) if (step := len(self._nodes) // _PART) > 1 else self.capacity
 
 
@@ -94,7 +94,7 @@ class VisibleCapacity:
 
     fixed: whether no autoscaler can add nodes.
     best: the extent with every node ready, uncordoned and with healthy devices.
-    flavors: None if the user may not see the ResourceFlavors.
+    flavors: the ResourceFlavors; None if the user may not see them.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class VisibleCapacity:
         self._best_nodes = [node_at_best(node) for node in self.nodes]
         self.best = self._make_extent(self._best_nodes)
         self._followers = {queue.metadata.name for queue in self.queues if is_following_nodes(queue)}
-        self._followed = bool(self.nodes) and flavors is not None  # otherwise the nodes are not known
+        self._followed = bool(self.nodes) and flavors is not None  # otherwise the nodes are unknown
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
         self.completion = completion
 
     @cached_property
     def now(self) -> Extent:
-        """The extent of the present nodes and quotas."""
+        """The extent of the current nodes and quotas."""
         return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
@@ -142,7 +142,7 @@ class VisibleCapacity:
         return self._make_extent([heal_devices(node) for node in self.nodes])
 
     def _make_extent(self, nodes: Sequence[Node]) -> Extent:
-        """Return the extent with these nodes, and with the quotas that follow nodes as these decide."""
+        """Return the extent with these nodes, and with the quotas that follow from them."""
         return Extent(
             nodes, [follow_nodes(queue, self._flavors, nodes, self.queues) for queue in self.queues], self._cohorts
         )
@@ -162,7 +162,10 @@ class VisibleCapacity:
 
 
 def find_ask(subject: JobRecord | Workload) -> LeastDemand:
-    """Return the fewest pods with which a job can start. A Workload stands for a job that Muster does not place."""
+    """Return the fewest pods with which a job can start.
+
+    A Workload stands for a job whose pods Muster does not create.
+    """
     if isinstance(subject, Workload):
         return LeastDemand(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)
@@ -200,7 +203,7 @@ def judge_job(subject: JobRecord | Workload, state: JobState, room: VisibleCapac
 
 
 def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCapacity) -> JobState:
-    """Return the state with the reason why the job can never start or which nodes it waits for, if one applies.
+    """Return the state with the reason why the job can never start or for which nodes it waits, if one applies.
 
     Otherwise, if the job's ClusterQueue admits nothing, the reason says why.
     """
@@ -213,15 +216,18 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: VisibleCa
 def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queue: str = "") -> NeverVerdict:
     """Decide whether a demand can never be satisfied, or which nodes must recover first; `OPEN` if neither.
 
-    queue: the LocalQueue whose quota the pods need; "" if they need none. A demand that cannot be judged, such as one
-    with an invalid quantity, is `OPEN`.
+    queue: the LocalQueue whose quota the pods need; "" if they need none. The verdict on a demand that cannot be
+    judged, such as one with an invalid quantity, is `OPEN`.
     """
     ask = replace(
         ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)
     )
 
     def lacks(extent: Extent) -> tuple[dict[str, str], dict[str, str]]:
-        """Return why the nodes, and why the quota, do not suffice, by resource ("" for no single resource)."""
+        """Return why the nodes, and why the quota, do not suffice, by resource.
+
+        The key is "" for no single resource.
+        """
         quota = room.find_quota(extent, namespace, queue) if queue else None
         by_nodes = _find_lacks_of_nodes(ask, extent.part, fixed=room.fixed) if ask.here and room.nodes else {}
         if by_nodes and extent.part is not extent.capacity:
@@ -243,7 +249,7 @@ def judge_ask(ask: LeastDemand, room: VisibleCapacity, namespace: str = "", queu
 def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Callable[[Extent], bool]) -> str:
     """Return a phrase that names the nodes that must recover before the pods fit; "" if the pods fit now.
 
-    suffices: whether the pods fit an extent.
+    suffices: returns whether the pods fit an extent.
     """
     if not room.node_faults or suffices(room.now):
         return ""
@@ -267,7 +273,7 @@ def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Calla
 
 
 def _find_lacks_of_nodes(ask: LeastDemand, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
-    together = ask.together if fixed else ()  # in other clusters another scheduler may place the pods
+    together = ask.together if fixed else ()  # another scheduler may place the pods in other clusters
     counts: dict[Shape, int] = {}
     requests_by_shape: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
     for podset, count in ask.podsets:
@@ -324,7 +330,7 @@ def _find_lacks_of_pod(capacity: Capacity, shape: Shape, requests: Mapping[str, 
 
 
 def _format_amounts(amounts: Mapping[str, int]) -> str:
-    """Format amounts of resources as words, without amounts of 0: `2 cpu and 4Gi memory`."""
+    """Format amounts of resources as text, without amounts of 0: `2 cpu and 4Gi memory`."""
     return _join_words(
         [f"{format_quantity(resource, amount)} {resource}" for resource, amount in amounts.items() if amount]
     )
@@ -355,7 +361,8 @@ def _find_lacks_of_podset(node: QuotaNode, requests: Mapping[str, int], name: st
     """Return a sentence for each resource of a podset of which no flavor can ever have enough, by resource.
 
     All resources of a group come from the same flavor. The key "" has the sentence about resources for which there are
-    flavors, but no flavor has all of them at once. {} if the podset fits. name: of the queue, for the sentences.
+    flavors, but no flavor has all of them at once. The result is {} if the podset fits.
+    name: the name of the queue, for the sentences.
     """
     lacks = {}
     for group in node.policy.groups:
@@ -374,9 +381,10 @@ def _find_lacks_of_podset(node: QuotaNode, requests: Mapping[str, int], name: st
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return a sentence for each resource of which all flavors have too little for all podsets together.
+    """Return a sentence for each resource of which all flavors together have too little for all podsets.
 
-    {} if there is enough. name: of the queue, for the sentences.
+    The result is {} if there is enough.
+    name: the name of the queue, for the sentences.
     """
     lacks = {}
     for resource, amount in sorted(total.items()):

@@ -10,13 +10,13 @@ from muster.api.nodes import DISK_PRESSURE, is_ready, taints_of
 from muster.api.validation.resources import is_extended
 from muster.api.values.quantity import format_amount, parse_amount
 
-# The prefix of taints that follow the state of a node.
+# The prefix of taints that mirror the state of a node.
 _PASSING = "node.kubernetes.io/"
 
 _READY = NodeCondition(type="Ready", status="True")
 _STATES = ("Ready", DISK_PRESSURE)
 
-# The words for taints that repeat a condition of the node.
+# The phrases for taints that repeat a condition of the node.
 _WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable": "cordoned"}
 
 
@@ -63,8 +63,8 @@ def heal_devices(node: Node) -> Node:
 def count_ill_devices(node: Node) -> dict[str, int]:
     """Return the number of a node's unhealthy devices by resource.
 
-    A kubelet counts all devices in the capacity, and the healthy ones in the allocatable amount. (Of resources that are
-    not devices, a node always keeps a part for itself.)
+    A kubelet counts all devices in the capacity, and only the healthy ones in the allocatable amount. Other resources
+    are ignored, because a node always reserves a part of them for itself.
     """
     has, gives = node.status.capacity, node.status.allocatable
     lacking = {

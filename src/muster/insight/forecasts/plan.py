@@ -1,4 +1,4 @@
-"""Forecast what happens to objects that a user would create now: first their quota, then their pods' nodes. Pure."""
+"""Forecast what would happen to objects that a user would create now: their quota, then their pods' nodes. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from muster.insight.jobs.state import NeverVerdict as Prospect
 from muster.queueing.model import Places
 from muster.runtime.objects import key_of
 
-# The gates that admission takes from pods.
+# The gates that admission removes from pods.
 _OPENED_BY_ADMISSION = (ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE)
 
 DEVICES: Final = "Its pods claim devices: the plan ignores the quota of devices, and which nodes have them."
@@ -31,13 +31,13 @@ DEVICES: Final = "Its pods claim devices: the plan ignores the quota of devices,
 class ObjectPlan:
     """The forecast for one object of a file.
 
-    kind: as kubectl names it: `job.batch`.
+    kind: the kind in kubectl's notation: `job.batch`.
     quota: the forecast of admission; None if the object needs no quota.
     gang: the forecast of placement; None if placement was not considered.
     problem: why there is no forecast; "" if there is one.
     note: another possible outcome, such as an elastic start with fewer pods; "" for none.
     never: why the object can never get quota or nodes; "" if it can.
-    awaits: the nodes that must recover before the object starts; "" if it may start on the present nodes.
+    awaits: the nodes that must recover before the object starts; "" if it may start on the current nodes.
     caveat: demands of the object that the forecast ignores; "" for none.
     """
 
@@ -73,7 +73,7 @@ class Subject:
     queue: the LocalQueue whose quota it needs.
     podsets: the podsets of its Workload.
     least: the least number of pods with which an elastic object starts; 0 if it needs all.
-    together: the names of the podsets that need nodes for all their pods at once.
+    together: the names of the podsets whose pods all need nodes at the same time.
     grouped: whether its pods form several gangs.
     """
 
@@ -118,7 +118,7 @@ def plan_subjects(
     flavors: Iterable[ResourceFlavor],
     prospects: Mapping[str, Prospect],
 ) -> list[ObjectPlan]:
-    """Return the forecast of each object, in order; objects that preempt are placed as if their victims were gone.
+    """Return the forecast of each object, in order. Objects that preempt are placed as if their victims were deleted.
 
     quotas: the forecasts of admission, by the object's UID; objects without a queue have none.
     prospects: whether an object can ever start (`never`), by the object's UID.
@@ -152,7 +152,7 @@ def plan_subjects(
 def _plan_quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
     """Return the quota plan, without an estimate of the start if the object waits for nodes to recover.
 
-    No forecast knows when nodes recover. None stays None.
+    It is unknown when nodes recover. If `quota` is None, return None.
     """
     return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
 

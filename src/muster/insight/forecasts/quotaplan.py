@@ -14,7 +14,7 @@ from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.estimate import StartEstimate
 from muster.runtime.objects import key_of
 
-# The maximum number of cycles; more are needed only if workloads preempt each other for ever.
+# The maximum number of cycles. More are needed only if workloads preempt each other forever.
 _MOST_CYCLES = 200
 
 
@@ -22,7 +22,7 @@ _MOST_CYCLES = 200
 class QuotaPlan:
     """The forecast of a workload's admission: the quota it would get and its victims, or why it waits.
 
-    flavors: the flavors it would get, by podset and resource.
+    flavors: the flavors that it would get, by podset and resource.
     counts: the number of pods of each podset that would run.
     places: the topology domains of the pods, by podset, if its flavor has a Topology.
     victims: the names of the workloads that would be evicted.
@@ -46,8 +46,8 @@ class QuotaPlan:
 def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
     """Forecast the admission of a workload that waits in the snapshot, without any write.
 
-    cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist: the workload then waits,
-    with a reason.
+    cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist. In that case the workload
+    waits, with a reason.
     """
     meta, queue = workload.metadata, workload.spec.queue_name
     plan = QuotaPlan(queue, cluster_queue, "waits")

@@ -1,7 +1,7 @@
-"""Forecast the placement of gangs that a user would create now: the nodes and victims, or the missing resources. Pure.
+"""Forecast the placement of gangs that a user would create now: nodes and victims, or missing resources. Pure.
 
-The scheduler's own decision functions run on the observed objects. All waiting gangs, with the new ones, are placed in
-the scheduler's order.
+The scheduler's own decision functions run on the observed objects. All waiting gangs, including the new ones, are
+placed in the scheduler's order.
 """
 
 from collections import Counter
@@ -60,7 +60,11 @@ class ClusterReadings:
 
 @dataclass(frozen=True, slots=True)
 class LosingGang:
-    """A gang that would lose pods to another gang. pods: how many. whole: whether it would lose all of them."""
+    """A gang that would lose pods to another gang.
+
+    pods: how many pods it would lose.
+    whole: whether it would lose all of them.
+    """
 
     name: str
     pods: int
@@ -74,7 +78,7 @@ class GangPlan:
     name: `namespace/name` of its Job, group or pod.
     pods: the number of pods to place.
     verdict: whether the gang would start now, after evictions, later, or never.
-    nodes: how many pods each node would get, once the victims are gone.
+    nodes: how many pods each node would get after the victims were evicted.
     victims: the gangs that would be evicted for it.
     reason: why the gang would not start now.
     starts: when it is expected to start, if not now.
@@ -134,7 +138,7 @@ def _not_ours(pod: Pod) -> GangPlan:
 
 
 class _Rehearsal:
-    """One pass of the scheduler over all waiting gangs, which writes nothing."""
+    """One pass of the scheduler over all waiting gangs, which writes no objects."""
 
     def __init__(self, readings: ClusterReadings, sources: Sequence[GangSource[Any]]) -> None:
         settings = readings.settings
@@ -188,9 +192,9 @@ class _Rehearsal:
         return GangTurn.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
 
     def _place_gang(self, ask: GangTurn, *, wants_plan: bool) -> GangPlan | None:
-        """Place a gang, or let it wait, as the scheduler would; return its plan if `wants_plan`, else None.
+        """Place a gang, or let it wait, as the scheduler would; return its plan, or None.
 
-        wants_plan: whether the caller requested the plan of this gang.
+        wants_plan: whether the caller requested the plan of this gang. If not, the result is None.
         """
         outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
@@ -250,7 +254,10 @@ class _Rehearsal:
         )
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
-        """Return the plan of a gang that lacks pods: it waits. lacking: a sentence on what it lacks, or ""."""
+        """Return the plan of a gang that lacks pods: it waits.
+
+        lacking: a sentence on what it lacks; "" if there is none.
+        """
         pods = len(self.roster.gangs[key].unbound)
         return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
 

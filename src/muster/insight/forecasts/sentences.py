@@ -1,4 +1,4 @@
-"""Put the forecast of `muster plan` into sentences. Pure."""
+"""Compose the sentences of `muster plan` from a forecast. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +19,7 @@ _WORDS = {
     "never": "would never start",
 }
 
-# The most nodes, and the most victims, that a line names.
+# The maximum numbers of nodes and of victims that a line names.
 _NAMED = 16
 
 Line = tuple[str | None, str]
@@ -27,13 +27,16 @@ Line = tuple[str | None, str]
 
 
 def describe_outcome(plan: ObjectPlan, namespace: str) -> str:
-    """Return one sentence on what would happen to an object. namespace: the user's, which names leave out."""
+    """Return one sentence on what would happen to an object.
+
+    namespace: the user's namespace, which is left out of names.
+    """
     name = plan.name if plan.namespace == namespace else f"{plan.namespace}/{plan.name}"
     return f"{name} ({plan.kind}): {describe_verdict(plan)}"
 
 
 def describe_verdict(plan: ObjectPlan) -> str:
-    """Return whether an object would start, in a few words, with the nodes that it waits for."""
+    """Return whether an object would start, in a few words, with the nodes for which it waits."""
     awaits = f" for {plan.awaits}" if plan.verdict == "waits" and plan.awaits else ""
     return f"{_WORDS[plan.verdict]}{awaits}"
 

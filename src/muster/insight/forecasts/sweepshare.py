@@ -10,12 +10,13 @@ from muster.queueing.model import PODS, FlavorResource
 from muster.queueing.quota.tree import Node
 from muster.queueing.requests import ResourceRules, requests_of
 
-# A sweep with this many times the trials that run at a time keeps others waiting for as many of its trials in a row.
+# A sweep with this many times the trials that run concurrently makes other jobs wait for as many of its trials in a
+# row.
 _FAR_MORE = 10
 
 
 def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
-    """Return a warning that a sweep takes its whole queue for long, with the option that limits it; "" if it does not.
+    """Return a warning that a sweep uses its whole queue for long, with the option that limits it; else "".
 
     job: the sweep. queue: the name of its LocalQueue.
     """

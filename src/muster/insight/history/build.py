@@ -27,10 +27,10 @@ from muster.insight.jobs.state import find_ending, find_job_state, is_cancelling
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.record import JobRecord
 
-# The most characters of a text in a record.
+# The maximum length of a text in a record.
 MOST_TEXT = 2_000
 
-# The most nodes in a record.
+# The maximum number of nodes in a record.
 MOST_NODES = 256
 
 _FINAL = ("Complete", "Completed", "Failed")
@@ -77,7 +77,7 @@ def sum_traces(pods: Iterable[Pod]) -> Trace:
 
 def find_first_start(pods: Sequence[Pod]) -> datetime | None:
     """Return when the first container of these pods began to run; None if none is known to have run."""
-    if not pods:  # the case of most jobs, for which the generators would take longest
+    if not pods:  # the case of most jobs, for which the generators would be slowest
         return None
     statuses = (one for pod in pods for one in pod.status.container_statuses)
     phases = (state.running or state.terminated for one in statuses for state in (one.state, one.last_state))
@@ -91,11 +91,11 @@ def run_of(
     deleted: datetime | None = None,
     workload: Workload | None = None,
 ) -> Run | None:
-    """Return the record of a job's run, or None if the job has neither ended nor been deleted.
+    """Return the record of a job's run; None if the job has neither ended nor been deleted.
 
     before: the trace of the job's pods that no longer exist.
-    deleted: when the job was deleted.
-    workload: the Workload of the job, if it still exists.
+    deleted: when the job was deleted; None if it was not.
+    workload: the Workload of the job; None if it no longer exists.
     """
     end, meta = job.end, job.metadata
     ended = ended_at(job) if end is not None else deleted
@@ -129,7 +129,7 @@ def run_of(
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:
-    """Return how many CPUs the workers that run at the same time request together; None if they request none."""
+    """Return how many CPUs the workers that run at the same time request in total; None if they request none."""
     roles = zip(job.workers_by_role, job.templates, strict=True)
     return sum(workers * pod_requests(one.spec).get("cpu", 0) for workers, one in roles) / 1000 or None
 
@@ -166,7 +166,7 @@ def run_of_workload(
 ) -> Run | None:
     """Return the run of a group of pods or of a foreign kind of job, which only its Workload describes.
 
-    The result is None if the Workload has neither finished nor been deleted. The arguments are those of `run_of`.
+    The result is None if the Workload has neither finished nor been deleted. The other parameters are as in `run_of`.
     """
     meta, stands = workload.metadata, find_quota_state(workload)
     ended = stands.since if stands.finished else deleted
@@ -196,9 +196,9 @@ def run_of_workload(
 
 
 def amend_run(first: Run, later: Run) -> Run:
-    """Return the first record of a run, completed with the usage that became known later.
+    """Return the first record of a run, completed with usage that became known later.
 
-    Everything else stays as in the first record, which was made while the pods of the job existed.
+    All other fields keep the values of the first record, which was made while the pods of the job existed.
     """
     usages = [one for one in (first, later) if one.cpu_seconds is not None]
     if not usages:
@@ -218,9 +218,9 @@ def owner_of(meta: ObjectMeta) -> str:
 
 
 def started_at(job: JobRecord, first: datetime | None) -> datetime | None:
-    """Return when the first pod of a job began to run, or None if none is known to have run.
+    """Return when the first pod of a job began to run; None if none is known to have run.
 
-    first: the first start that the job's pods show.
+    first: the earliest start in the statuses of the job's pods; None if there is none.
     """
     if first is not None:
         return first
@@ -231,7 +231,7 @@ def started_at(job: JobRecord, first: datetime | None) -> datetime | None:
 def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Return the owner, UID and times of a job for its table row: submitted, started, ended, seconds of running.
 
-    A time is None if the job did not get that far.
+    A time is None if the job has not reached it.
     """
     ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, find_first_start(pods))
@@ -247,14 +247,14 @@ def read_times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, 
 
 
 def run_seconds(started: datetime | None, ended: datetime | None, now: datetime) -> int | None:
-    """Return how long a job has run, or ran before it ended; None if it has not started."""
+    """Return for how many seconds a job has run, or ran before it ended; None if it has not started."""
     return max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None
 
 
 def command_of(containers: Sequence[Container]) -> str:
     """Return the command of the first container as a user would type it in a shell, cut to a limit; "" without one.
 
-    `$$` in a manifest means `$`.
+    `$$` in a manifest stands for `$`.
     """
     if not containers:
         return ""
@@ -283,7 +283,7 @@ def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:
 
 
 def with_past(job: JobRecord, run: Run | None) -> JobRecord:
-    """Return an ended job with its recorded run attached, unless the record states another end than the job."""
+    """Return an ended job with its recorded run attached, unless the record has another end than the job."""
     ended = job.end is not None and run is not None and run.state == job.end.word
     return replace(job, past=run) if ended else job
 

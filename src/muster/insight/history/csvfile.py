@@ -1,4 +1,4 @@
-"""Write finished runs as CSV. Control characters in others' texts are escaped. Pure."""
+"""Write finished runs as CSV. Control characters in texts of other users are escaped. Pure."""
 
 import csv
 import io
@@ -10,16 +10,16 @@ from typing import Any
 from muster.insight.history.runs import Run, make_row
 from muster.insight.text import escape_controls
 
-# The first characters of a formula in a spreadsheet.
+# The characters with which a formula in a spreadsheet begins.
 _FORMULA = ("=", "+", "-", "@")
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def format_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Return rows of the history as CSV with a header, which is there even without rows.
+    """Return rows of the history as CSV. The header is written even if there are no rows.
 
-    Times are in UTC. A text that a spreadsheet would take for a formula is escaped.
+    Times are in UTC. A text that a spreadsheet would read as a formula is escaped.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Tell the life of one job as sentences with times, from decisions and from the job or its record. Pure."""
+"""Describe the life of one job as sentences with times, from decisions and from the job or its record. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from muster.insight.text import escape_controls, format_duration, format_owner, 
 # The maximum number of other jobs, nodes and amounts in a line.
 _NAMED = 5
 
-# Why a job was chosen as a victim: the reasons of Kueue's condition Preempted, and our own.
+# The reasons why a job was chosen as a victim: those of Kueue's condition Preempted, and Muster's own.
 _VICTIM_RULES: Mapping[str, str] = {
     "InClusterQueue": "its ClusterQueue prefers that one",
     "InCohortReclamation": "its ClusterQueue gives back quota that it borrowed",
@@ -35,7 +35,7 @@ class Facts(Struct, frozen=True):
     """The beginning and the end of a job's life, read from the job or from its recorded run.
 
     started: when the first pod after the last admission began to run; None if no pod did.
-    ended: None before the end.
+    ended: when the job ended; None before the end.
     end: how the job ended, and why.
     """
 
@@ -63,7 +63,10 @@ class Moment(Struct, frozen=True):
 
 
 class Life(Struct, frozen=True):
-    """The events in the life of a job, in order. kept: whether the cluster records decisions about jobs."""
+    """The events in the life of a job, in order.
+
+    kept: whether the cluster records decisions about jobs.
+    """
 
     facts: Facts
     moments: Sequence[Moment] = field(default_factory=tuple)
@@ -71,7 +74,10 @@ class Life(Struct, frozen=True):
 
 
 def facts_of_job(job: JobRecord, pods: Sequence[Pod] = ()) -> Facts:
-    """Return the facts of an existing job. pods: the job's pods that still exist."""
+    """Return the facts of an existing job.
+
+    pods: the job's pods that still exist.
+    """
     meta, end = job.metadata, job.end
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     return Facts(
@@ -115,7 +121,7 @@ def describe_life(facts: Facts, decisions: Iterable[Decision]) -> list[Moment]:
 
 
 def _join_repeats(decisions: Iterable[Decision]) -> Iterator[Decision]:
-    """Yield the decisions; consecutive decisions within a second become one decision if they belong together."""
+    """Yield the decisions. Consecutive decisions within a second are joined into one if they belong together."""
     last: Decision | None = None
     for decision in decisions:
         joined = _join(last, decision) if last is not None else None
@@ -130,7 +136,7 @@ def _join(first: Decision, second: Decision) -> Decision | None:
     """Return one decision that replaces two consecutive ones, or None if they do not belong together.
 
     Decisions within a second belong together if they place pods of the same queue one by one, or if the scheduler
-    repeated a reservation because its write met a conflict.
+    repeated a reservation after its write conflicted.
     """
     is_same_kind = (first.what, first.rule, first.queue) == (second.what, second.rule, second.queue)
     if not is_same_kind or (second.at - first.at).total_seconds() >= 1:
@@ -146,7 +152,7 @@ def _join(first: Decision, second: Decision) -> Decision | None:
 
 
 def render_life(life: Life) -> list[str]:
-    """Return the life of a job as lines of text, with its name and local times."""
+    """Return the life of a job as lines of text, with the job's name and local times."""
     facts = life.facts
     lines = [f"{facts.name} (namespace {facts.namespace})", ""]
     lines += [f"{one.at.astimezone():%Y-%m-%d %H:%M:%S}  {escape_controls(one.text)}" for one in life.moments]
@@ -285,6 +291,9 @@ def _list_others(decision: Decision) -> str:
 
 
 def _list_names(names: Sequence[str], in_all: int | None = None) -> str:
-    """Return the first few names as text, and how many more there are. in_all: the number of all names."""
+    """Return the first few names as text, and how many more there are.
+
+    in_all: the number of all names; None for the number of `names`.
+    """
     more = (in_all or len(names)) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,6 +1,6 @@
-"""The life of a job as phases that follow each other: it waits for quota, then for nodes, starts, and runs. Pure.
+"""Divide the life of a job into consecutive phases: it waits for quota, then for nodes, starts, and runs. Pure.
 
-When a job starts in a worker cluster is not recorded here, so its time there is one phase.
+A manager does not record when a job starts in a worker cluster, so the job's time there is one phase.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ TITLES: Final[Mapping[PhaseName, str]] = {
     "stopping": "gives its place back",
 }
 
-# The phase that begins with a decision. Decisions about more pods of a job that runs begin none.
+# The phase that begins with a decision. Decisions about further pods of a running job begin none.
 _BEGUN_BY: Final[Mapping[str, PhaseName]] = {
     "Submitted": "quota",
     "Waiting": "quota",
@@ -42,7 +42,10 @@ _OF_QUOTA = ("Waiting", "QuotaReserved")
 
 
 class Phase(Struct, frozen=True):
-    """A part of a job's life, such as waiting or running. end: None while it goes on."""
+    """A part of a job's life, such as waiting or running.
+
+    end: when it ended; None if it has not ended.
+    """
 
     name: PhaseName
     start: datetime
@@ -82,5 +85,5 @@ def _make_phase(number: int, phases: Sequence[tuple[PhaseName, datetime]], end: 
     following = phases[number + 1] if number + 1 < len(phases) else None
     until = following[1] if following is not None else end
     if name == "starting" and until is not None and (following is None or following[0] != "running"):
-        name = "running"  # only the last start is known; before that, pods with nodes ran as far as anybody can say
+        name = "running"  # only the last start is known; pods that had nodes before are assumed to have run
     return Phase(name, start, max(until, start) if until is not None else None)

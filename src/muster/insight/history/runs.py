@@ -1,7 +1,7 @@
 """The history of runs: the records of ended or deleted jobs, and the query for them.
 
 A record outlives the objects of its job. It covers one run of one job from its submission to its end, with all
-attempts. Building the records is left to `build`.
+attempts. `build` makes the records.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ PATH = "/muster/history"
 
 
 class PodRequests(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A number of equal pods that ran at the same time, and what each of them requested."""
+    """A number of equal pods that ran at the same time, and the requests of each of them."""
 
     pods: int
     requests: dict[str, str] = {}
@@ -34,11 +34,11 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     started: when the first pod after the last admission began to run; None if none did.
     exit_code: the exit code of the worker that failed first; None if no worker decided the end.
     workers: the desired number of pods.
-    restarts: how often the whole job restarted after a failure, as `maxRestarts` counts.
-    interruptions: how often the platform ended pods of the job.
+    restarts: how many times the whole job restarted after a failure, as `maxRestarts` counts.
+    interruptions: how many times the platform ended pods of the job.
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
-    requested_cpus: how many CPUs the workers that run side by side request; None if none, or unknown.
+    requested_cpus: how many CPUs the workers that run at the same time request; None if none, or unknown.
     gpu_seconds, gpu_memory_bytes: the time in which GPUs were busy, and the largest peak of one pod's GPU memory; None
     if no node reported it.
     priority: the priority of its Workload, or else of its pods; None if unknown.
@@ -83,7 +83,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def mean_gpus(self) -> float | None:
-        """The average number of busy GPUs, of all workers together; None if unknown, as with `mean_cpus`."""
+        """The average number of busy GPUs of all workers together; None if unknown, as with `mean_cpus`."""
         return self._find_mean(self.gpu_seconds)
 
     def _find_mean(self, seconds: float | None) -> float | None:
@@ -103,7 +103,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Runs(Struct, frozen=True):
-    """A page of the history, with the runs that ended last first.
+    """A page of the history, in order of the runs' ends, the latest first.
 
     more: the position of the next page, for the parameter `after`; "" on the last page.
     """

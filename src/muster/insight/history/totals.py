@@ -1,4 +1,4 @@
-"""Add up what ran: by user, queue, day or state. Pure."""
+"""Sum up runs by user, queue, day or state. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,8 +21,9 @@ _HOUR = 3600.0
 class Total(Struct, frozen=True):
     """The sums over the runs of one group, such as one user, queue or day.
 
-    name: the user, queue or day; "" for runs that have none. waited: the median waiting time, in seconds.
-    gpu_hours, cpu_hours: what the pods requested, times how long they ran.
+    name: the user, queue or day; "" for runs that have none.
+    waited: the median waiting time, in seconds.
+    gpu_hours, cpu_hours: the requests of the pods, multiplied by how long the pods ran.
     known: how many of the runs have recorded requests.
     """
 

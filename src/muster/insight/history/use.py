@@ -1,4 +1,4 @@
-"""What jobs used of a resource over time: from ended runs and from what runs now, to steps that can be drawn. Pure."""
+"""Compute which resources jobs used over time, from ended and running jobs, as steps that can be drawn. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,8 @@ UNKNOWN = "unknown"
 class UseSpan(Struct, frozen=True):
     """The amount of one resource that a job used from one time to another.
 
-    end: None while the job runs. owner: "" if unknown.
+    end: when the use ended; None while the job runs.
+    owner: the user; "" if unknown.
     """
 
     owner: str
@@ -28,14 +29,14 @@ class UseSpan(Struct, frozen=True):
 
 
 class UseLayer(Struct, frozen=True):
-    """One owner's mean use of a resource in each step of time."""
+    """One owner's mean use of a resource in each time step."""
 
     owner: str
     values: tuple[float, ...]
 
 
 class UseSteps(Struct, frozen=True):
-    """The use of a resource by owner, in equal steps of time from `since` on.
+    """The use of a resource by owner, in equal time steps from `since` on.
 
     The owner with the largest use comes first. The owners beyond the first few share the last layer.
     """
@@ -55,9 +56,9 @@ def spans_of_runs(runs: Iterable[Run], resource: str) -> list[UseSpan]:
 
 
 def _read_use(run: Run, resource: str) -> float:
-    """Return how much of a resource the pods of a run that run together requested, CPUs in whole CPUs.
+    """Return the requests of a resource by the pods of a run that run at the same time, with CPUs in whole CPUs.
 
-    0 if that is unknown or invalid.
+    The result is 0 if that is unknown or invalid.
     """
     try:
         total = sum(one.pods * parse_amount(resource, one.requests.get(resource, 0)) for one in run.pod_requests)
@@ -88,7 +89,7 @@ def spans_of_holders(workloads: Iterable[Workload], resource: str) -> list[UseSp
 
 
 def sum_use(spans: Iterable[UseSpan], until: datetime, span: timedelta, steps: int, most: int = 6) -> UseSteps:
-    """Return each owner's mean use of a resource, in equal steps of the time `span` before `until`.
+    """Return each owner's mean use of a resource, in equal steps of the period `span` before `until`.
 
     most: the number of owners with a layer of their own; the others share one.
     """

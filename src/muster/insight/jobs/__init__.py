@@ -1,1 +1,1 @@
-"""One job as shown to users: its state, its failures, its trials, its attempts. Pure."""
+"""One job in the form that users see: its state, its failures, its trials, its attempts. Pure."""

@@ -1,9 +1,9 @@
 """List the runs of the containers of a job's workers in time order, to find their logs. Pure.
 
-Those of deleted pods are among them. A worker has several attempts if it failed and was restarted, if it was preempted,
-or if its job shrank and grew. The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at
-a time has one worker, whose pods follow each other. In a Job with several such pods each pod is a worker, because
-nothing says which pod replaces which.
+Runs in deleted pods are included. A worker has several attempts if it failed and was restarted, if it was preempted, or
+if its job shrank and grew. The workers of an Indexed Job are its indexes. A Job without indexes that runs one pod at a
+time has one worker, whose pods follow each other. If a Job without indexes runs several pods at the same time, each pod
+is a worker, because it is unknown which pod replaces which.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class WorkerAttempt(Struct, frozen=True):
 
     rank: the prefix of the worker's log lines.
     worker: the worker, as the module defines it.
-    pod, uid: the pod that ran it.
+    pod, uid: the name and the UID of the pod that ran it.
     path, query: the URL path and query of its log.
     gone: whether the pod is deleted.
     newest: whether it is the last run in its pod.
@@ -47,8 +47,8 @@ def list_attempts(
 ) -> list[WorkerAttempt]:
     """Return all runs of the workers' containers, of existing and deleted pods, by rank and container.
 
-    kept_pods: the deleted pods whose logs are kept. ours: whether the server is Muster's own, which keeps the logs of
-    more runs than upstream's.
+    kept_pods: the deleted pods whose logs are kept.
+    ours: whether the server is Muster's own, which keeps the logs of more runs than upstream's.
     """
     attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept_pods]
     for pod in pods:
@@ -65,9 +65,9 @@ def list_attempts(
 
 
 def _order_containers(job: JobRecord) -> dict[str, int]:
-    """Return the place of each container in the order in which they start, by name.
+    """Return the position of each container in the order in which they start, by name.
 
-    Init containers come first, then the others as the templates list them.
+    Init containers come first, then the others in the order of the templates.
     """
     specs = [template.spec for template in job.templates]
     initial = (one.name for spec in specs for one in spec.init_containers)
@@ -85,9 +85,9 @@ def _worker_of(job: JobRecord, rank: str) -> str:
 
 
 def choose_attempts(attempts: Iterable[WorkerAttempt], number: int | None, *, previous: bool) -> list[WorkerAttempt]:
-    """Return the attempt with this number (from 1) of each worker's containers, or the one before the last.
+    """Return one attempt of each worker's containers: the one with this number (from 1), or the one before the last.
 
-    A worker without such an attempt is left out. If the user asks for neither, return the current attempts; for a
+    A worker without such an attempt is left out. If the user requests neither, return the current attempts; for a
     worker without a pod, its last attempt.
     """
     by_worker: dict[tuple[str, str], list[WorkerAttempt]] = {}

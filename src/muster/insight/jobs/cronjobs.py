@@ -1,4 +1,4 @@
-"""CronJobs as shown to users: when each one starts jobs, and what it did. Pure."""
+"""CronJobs in the form that users see: when each one starts jobs, and which jobs it started. Pure."""
 
 from datetime import datetime
 from typing import Any
@@ -10,8 +10,8 @@ from muster.jobs.cronjob.timing import find_timing
 def describe_cron_job(cron_job: CronJob, now: datetime, *, on_this_machine: bool) -> dict[str, Any]:
     """Return a CronJob as `muster why` and the dashboard show it: its schedule, its starts and its running jobs.
 
-    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the next start is known only for
-    a CronJob that names its time zone. Whether there is a start at all (`canStart`) is known for each.
+    on_this_machine: whether the cluster's time zone is that of this machine. Otherwise the next start is known only for
+    a CronJob that names its time zone. The field `canStart` says for each CronJob whether there is a next start at all.
     """
     meta, spec, status = cron_job.metadata, cron_job.spec, cron_job.status
     timing = find_timing(cron_job, now, None)

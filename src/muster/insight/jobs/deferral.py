@@ -1,13 +1,13 @@
-"""Describe what a deferred job waits for. Pure."""
+"""Describe for what a deferred job waits. Pure."""
 
 from muster.api.ours.deferral import is_deferred, parse_deferral, parse_met
 from muster.insight.record import JobRecord
 
 
 def describe_deferral(job: JobRecord | None) -> str:
-    """Return what a deferred job waits for, a time or other jobs; "" if it is not deferred.
+    """Return for what a deferred job waits, a time or other jobs; "" if it is not deferred.
 
-    If the annotations about that are invalid, return the error.
+    If its annotations are invalid, return the error.
     """
     annotations = job.metadata.annotations if job is not None else {}
     if not is_deferred(annotations):

@@ -1,4 +1,4 @@
-"""Hide from the manifest of a job what its reader need not know: values of variables, tokens and passwords. Pure."""
+"""Hide parts of a job's manifest that a reader need not know: values of variables, tokens and passwords. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ HIDDEN = "(hidden)"
 
 _COUNT_DIGITS = 6
 _MANAGED = ("managedFields",)
-# The annotation with which kubectl keeps the whole manifest, values of variables included.
+# The annotation in which kubectl keeps the whole manifest, including the values of variables.
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _HUSHED = r"(?i)(?:token|secret|passw(?:or)?d|passphrase|credential|api[-_]?key|private[-_]?key|access[-_]?key)"
 _NAME_OF_SECRET = re2.compile(_HUSHED + r"s?$")

@@ -56,7 +56,7 @@ _LACKS = r"^OutOf(.+)"
 # The messages of nodes, Muster's and others', about a program that does not exist.
 _NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
 
-# The reasons whose messages say what went wrong; other messages are the program's output.
+# The reasons whose messages explain the failure; other messages are the program's output.
 _OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
 
 
@@ -65,8 +65,8 @@ class Failure(Struct, frozen=True):
 
     who: `rank 2`, or the name of the pod.
     what: `ended with exit code 3`.
-    line: the last line that the pod printed, or "".
-    upstream: the failure in the words of Kubernetes, or "".
+    line: the last line that the pod printed; "" if unknown.
+    upstream: Kubernetes' message about the failure; "" if there is none.
     code: the exit code as a shell reports it.
     """
 
@@ -111,7 +111,7 @@ def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Fail
 
     For pods that are deleted, the message in the Job's condition is used.
     """
-    if job.array is not None:  # a retried trial may have succeeded
+    if job.array is not None:  # a trial that was retried may have succeeded
         lost = job.failed_trials
         pods = [pod for pod in pods if completion_index(pod) in lost]
     match = re.search(_TOLD, end.message) if end.by_pods and end.job else None
@@ -172,7 +172,7 @@ def _shell_code(ended: ContainerStateTerminated) -> int:
 def exit_code_of_start(message: str) -> int:
     """Return the exit code of a container that did not start.
 
-    127 if its command does not exist, 126 if the command cannot be executed.
+    It is 127 if its command does not exist, 126 if the command cannot be executed.
     """
     return 127 if any(words in message for words in _NOT_THERE) else 126
 
@@ -201,7 +201,7 @@ def _signal_name(number: int) -> str:
 
 
 def _node_message(pod: Pod) -> str:
-    """Return how a node, or the component that ended a pod, explains the pod's end, as a phrase."""
+    """Return, as a phrase, how a node, or the component that ended a pod, explains the pod's end."""
     reason, line = pod.status.reason, last_telling_line(re.sub(_REJECTED, "", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
     disrupted = find_condition(pod, "DisruptionTarget")
@@ -239,7 +239,7 @@ def _drop_controls(line: str) -> str:
 
 
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
-    """Return why a job failed: the failures of pods, or the limit of the job that was exceeded; and its restarts.
+    """Return why a job failed: the failures of pods, or the limit that it exceeded; and how often it restarted.
 
     Without a failed pod, return the message of the job's condition.
     """
@@ -286,7 +286,7 @@ def shorten_indexes(array: str) -> str:
 def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     """Return a sentence that the started workers waited too long for the others.
 
-    "" if the job ended for another reason.
+    Return "" if the job ended for another reason.
     """
     if job.group_start is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
         return ""
@@ -297,7 +297,7 @@ def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> st
 
 
 def describe_absent(job: JobRecord, pods: Iterable[Pod]) -> str:
-    """Return which pods of a start group have not started, and why as far as that is known; "" if all have started."""
+    """Return which pods of a start group have not started, and why if that is known; "" if all have started."""
     late = [pod for pod in pods if is_late(pod) and not is_finished(pod)]
     named = [next(iter(explain_waiting(job, pod)), job.name_of_pod(pod)) for pod in late[:NAMED]]
     more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
@@ -327,7 +327,7 @@ def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
 
 
 def describe_interruptions_and_restarts(job: JobRecord) -> str:
-    """Return how often a job was interrupted and restarted; "" if it was not."""
+    """Return how many times a job was interrupted and restarted; "" if it was not."""
     last = f"interrupted {count_times(job.interruptions)}, last: {job.last_interruption}" if job.interruptions else ""
     restarts = job.restarts - job.interruptions + job.suspensions if job.kind == JOB_SET else 0
     return "; ".join(filter(None, (last, _describe_restarts(max(restarts, 0), job.job_restarts, "was", "were"))))
@@ -336,7 +336,9 @@ def describe_interruptions_and_restarts(job: JobRecord) -> str:
 def _describe_restarts(whole: int, parts: int, was: str, were: str) -> str:
     """Return a phrase on the restarts: `it was restarted once, and Jobs of it 2 times`; "" if there were none.
 
-    whole: restarts of the whole job. parts: restarts of single Jobs of a JobSet. was, were: the verb forms to use.
+    whole: the number of restarts of the whole job.
+    parts: the number of restarts of single Jobs of a JobSet.
+    was, were: the verb forms to use.
     """
     if not whole:
         return f"Jobs of it {were} restarted {count_times(parts)}" if parts else ""
@@ -353,7 +355,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-# The meaning of the reasons for which a container waits, other than waiting for its turn.
+# The meaning of the reasons for which a container waits, other than waiting for earlier containers.
 _WAITS = {
     "CrashLoopBackOff": "is started again after a pause",
     "CreateContainerConfigError": "cannot be set up",
@@ -374,7 +376,10 @@ def is_unheard(pod: Pod) -> bool:
 
 
 def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return which pods of a job are on lost nodes; "" if none is. live: the job's pods that have not ended."""
+    """Return which pods of a job are on lost nodes; "" if none is.
+
+    live: the job's pods that have not ended.
+    """
     lost = [pod for pod in live if is_unheard(pod)]
     if not lost:
         return ""
@@ -392,8 +397,8 @@ def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
 def explain_waiting(job: JobRecord, pod: Pod, *, with_reason: bool = False) -> list[str]:
     """Return why containers of a pod do not run yet, a line each.
 
-    A container that runs, or only waits its turn, has no line. with_reason: whether to add the reason in the words of
-    Kubernetes.
+    A container that runs, or only waits for earlier containers, has no line.
+    with_reason: whether to add Kubernetes' reason.
     """
     if is_unheard(pod):
         return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, which does not report"]

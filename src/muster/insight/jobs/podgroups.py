@@ -1,4 +1,4 @@
-"""PodGroups as shown to users: the state of each, its number of pods, and why it waits. Pure."""
+"""PodGroups in the form that users see: the state of each, its number of pods, and why it waits. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -32,8 +32,8 @@ HIDDEN = "Hidden"  # another group of the same name has the pods
 class PodGroupView(Struct, frozen=True):
     """A PodGroup with its pods, a pod group of Kueue that does not queue yet, or a missing group that pods name.
 
-    group: None if no such PodGroup exists.
-    state, reason: the group's state and what it waits for; reason is "" if it waits for nothing.
+    group: the PodGroup; None if it does not exist.
+    state, reason: the group's state and what it waits for; `reason` is "" if it does not wait.
     queues_with: the number of pods with which a pod group of Kueue queues; None for a PodGroup.
     """
 
@@ -51,7 +51,7 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
     """Return a view for each PodGroup, and for each name that pods use although no such PodGroup exists.
 
     groups: PodGroups of all dialects; if two have one name, the first one gets the pods.
-    ways: the labels and annotations by which pods can name a group.
+    ways: the labels and annotations with which pods can name a group.
     """
     members = defaultdict[tuple[str, str, By], list[Pod]](list)
     for pod in pods:
@@ -79,7 +79,7 @@ def view_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]
 
     queued: the namespace and name of each Workload.
     """
-    from muster.insight.jobs.unqueued import explain_unqueued, find_unqueued_groups  # importing it takes long
+    from muster.insight.jobs.unqueued import explain_unqueued, find_unqueued_groups  # importing it is slow
 
     return [
         PodGroupView(
@@ -123,7 +123,7 @@ def _is_any_live(pods: Iterable[Pod]) -> bool:
 
 
 def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
-    """Return the row about a group, for tables and for JSON: its names and state, and the counts of its pods."""
+    """Return the row of a group, for tables and for JSON: its names and state, and the counts of its pods."""
     group, census = view.group, view.census
     return {
         "namespace": view.namespace,
@@ -173,9 +173,9 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
 
 
 def _describe_demands(group: PodGroup) -> dict[str, str]:
-    """Return as phrases, by topic, what a PodGroup asks for beside its minimum number of pods.
+    """Return as phrases, by topic, the demands of a PodGroup other than its minimum number of pods.
 
-    Topics are its queue, quota, topology and others; those without a demand are left out or "".
+    Topics are its queue, quota, topology and others; a topic without a demand is left out or "".
     """
     demands = {
         "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),

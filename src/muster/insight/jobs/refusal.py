@@ -1,4 +1,4 @@
-"""Explain why a request was refused (no right, no such kind, no answer of a webhook), and what to do. Pure."""
+"""Explain why a request was refused (no right, no such kind, no response of a webhook), and what to do. Pure."""
 
 import re
 
@@ -9,20 +9,20 @@ _NO_RIGHT = (
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
 
-# The error of a required webhook that did not answer: its name, its URL, and the cause.
+# The error of a required webhook that did not respond: its name, its URL, and the cause.
 _NO_ANSWER = (
     r'(?:.*: )?failed calling webhook "(?P<name>[^"]+)": '
     r'(?:failed to call webhook: )?(?:\w+ "(?P<url>[^"]*)": )?(?P<why>.*)'
 )
 _BEHIND_SERVICE = r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/"
 
-# The meaning of Unauthorized, as a server sends it.
+# The meaning of the error Unauthorized of a server.
 UNKNOWN_CREDENTIAL = (
     "the server does not accept the token or certificate of your kubeconfig (Unauthorized): it was withdrawn, it has "
     "expired, or it is of another cluster; ask whoever gave you the kubeconfig for a new one"
 )
 
-# The project that defines the kinds of a group, if users know it by another name.
+# The project that defines the kinds of an API group, if users know it by another name.
 _PROJECTS = {
     "kueue.x-k8s.io": "Kueue",
     "visibility.kueue.x-k8s.io": "Kueue's visibility API",
@@ -63,7 +63,7 @@ def explain_missing_kind(group: str, version: str, plural: str) -> str:
 
 
 def explain_silent_webhook(message: str) -> str:
-    """Return one line that says which webhook did not answer, and where its program runs; "" for another error."""
+    """Return one line that says which webhook did not respond, and where its program runs; "" for another error."""
     match = re.fullmatch(_NO_ANSWER, message)
     if match is None:
         return ""

@@ -12,9 +12,9 @@ from muster.insight.text import group_alike
 
 
 def needs_replacements(workload: Workload) -> bool:
-    """Return whether a Workload waits until its user creates pods in place of those that ended.
+    """Return whether a Workload waits until its user creates pods to replace the ended ones.
 
-    False once it finished.
+    Return False if it has finished.
     """
     conditions = workload.status.conditions
     return is_true(conditions, WAITING_FOR_REPLACEMENT_PODS) and not is_true(conditions, FINISHED)

@@ -1,4 +1,4 @@
-"""The state of a job in a word and a sentence, and how it ended. Pure."""
+"""The state of a job as a word and a sentence, and how the job ended. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -50,18 +50,18 @@ _NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no
 
 
 class JobState(Struct, frozen=True, gc=False):
-    """The state of a job, as one line of `muster ps` shows it.
+    """The state of a job, as a row of `muster ps` shows it.
 
     word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; after that,
     the job's own state.
     ready: the number of pods that are ready or have succeeded; for a sweep, of trials that run or have succeeded.
     wanted: the desired number of pods.
     reason: what the job waits for, from the level that delays it.
-    blocked: whether the job stays where it is until something changes; otherwise it continues within moments.
+    blocked: whether the job makes no progress until something changes; otherwise it continues within moments.
     quota_state: the job's state in its queue, while the queue delays it.
     progress: the part of `reason` that says how many workers of the group have started and hold nodes.
     count: the progress of a sweep's trials.
-    slowed: a sentence that a sweep runs fewer trials at a time than its user requested, or "".
+    slowed: a sentence that a sweep runs fewer concurrent trials than its user requested; "" if it does not.
     """
 
     word: Word
@@ -81,7 +81,7 @@ class JobState(Struct, frozen=True, gc=False):
 
     @property
     def waits(self) -> bool:
-        """Whether the job waits for its queue or for nodes, possibly for ever."""
+        """Whether the job waits for its queue or for nodes, possibly forever."""
         return self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
 
     @property
@@ -121,9 +121,10 @@ class JobState(Struct, frozen=True, gc=False):
 def find_wait_begin(
     state: JobState, quota: QuotaState | None, submitted: datetime | None, started: datetime | None
 ) -> datetime | None:
-    """Return when a job began to wait; None if it does not wait, or if no object says when a job that ran before began.
+    """Return when a job began to wait; None if it does not wait, or if a job that ran before does not record it.
 
-    submitted, started: when the job was created, and when its first pod began to run, if one has.
+    submitted: when the job was created.
+    started: when its first pod began to run; None if none has.
     """
     if state.word not in WAITING or (started is not None and state.word in ("Pending", "Suspended")):
         return None
@@ -133,7 +134,7 @@ def find_wait_begin(
 class NeverVerdict(Struct, frozen=True):
     """Why a job cannot start even after all others have ended; empty if that is not proven.
 
-    certain: whether more nodes, as an autoscaler may add, would not help either.
+    certain: whether further nodes, such as an autoscaler may add, would not help either.
     awaits: the nodes that must recover before the job starts, if nothing else is missing.
     """
 
@@ -148,7 +149,7 @@ class NeverVerdict(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The verdict as a sentence for the row of a job; "" if the job may start once others have ended."""
+        """The verdict as a sentence for the row of a job; "" if the job may start after others have ended."""
         if not self.text:
             return f"waits for {self.awaits}" if self.awaits else ""
         return f"{_NEVER if self.certain else _NOT_AS_THINGS_ARE}: {self.text}"
@@ -164,10 +165,10 @@ def tells_never(reason: str) -> bool:
 
 
 def parse_rank(job: JobRecord, rank: str) -> str:
-    """Return the rank that a user wrote as the job's pods have it, for example without leading zeros.
+    """Return a rank as the job's pods have it, for example without the leading zeros that a user typed.
 
-    Raises `ValueError`, which names the existing ranks, if an indexed job has no such rank. Other ranks stay as they
-    are.
+    Ranks of a job without indexes stay unchanged. Raises `ValueError`, with the existing ranks in its message, if an
+    indexed job has no such rank.
     """
     if not job.indexed:
         return rank  # in another cluster, it is the end of the pod's name
@@ -179,7 +180,8 @@ def parse_rank(job: JobRecord, rank: str) -> str:
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
     """Parse a list of ranks such as `0,2-3`.
 
-    Raises `ValueError` for ranks that the job does not have, for a range that ends before it begins, and for too many.
+    Raises `ValueError` for ranks that the job does not have, for a range whose end is less than its beginning, and for
+    too many ranks.
     """
     ranks: set[str] = set()
     for part in text.split(","):
@@ -203,7 +205,7 @@ def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState 
 
 
 def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_state: QuotaState | None) -> JobState:
-    """Return the state of a sweep, which runs as long as any trial runs, because trials are independent."""
+    """Return the state of a sweep, which runs while any trial runs, because trials are independent."""
     count = count_trials(job, pods)
     state = replace(state, ready=count.done + count.running, count=count)
     if state.finished or state.word in ("Cancelling", "Deleting", "Suspended") or state.quota_state is not None:
@@ -218,9 +220,10 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_
 
 
 def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
-    """Return a phrase that a sweep has quota for fewer trials at a time than its user requested; "" if it has enough.
+    """Return a phrase that a sweep has quota for fewer concurrent trials than its user requested; "" if it has enough.
 
-    A sweep that requested all its trials at a time runs as many as there is quota for, so that "" is returned.
+    Also return "" for a sweep that requested to run all its trials at the same time, because it runs as many as there
+    is quota for.
     """
     if not quota_state.is_partial or quota_state.asked >= job.wanted:
         return ""
@@ -237,7 +240,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         return JobState("Held", done, wanted, deferral, blocked=True)
     if quota_state is not None and quota_state.stopped:
         return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
-    if job.manager and not live:  # that program decides whether and when it starts
+    if job.manager and not live:  # the external manager decides whether and when the job starts
         return JobState(
             "Suspended" if job.suspended else "Pending", done, wanted, f"managed by {job.manager}", blocked=True
         )
@@ -249,7 +252,7 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         return _state_elsewhere(job, job.remote_counts, quota_state, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
-    if unplaced and not goes_on:  # a gated pod does not have its turn yet, as when a job grows in its queue
+    if unplaced and not goes_on:  # a gated pod is not due yet, for example while a job grows in its queue
         why, progress = why_unplaced(unplaced), _describe_progress(job, live)
         wait_reason = why or explain_no_verdict(job)
         reason = f"{wait_reason.rstrip('.')}; {progress}" if progress else wait_reason
@@ -273,7 +276,8 @@ def explain_no_verdict(job: JobRecord | None) -> str:
 def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
     """Return the state of a job that has ended, is cancelled or is being deleted; None for any other job.
 
-    live: the pods that have not ended. done: how many pods are ready or have succeeded.
+    live: the pods that have not ended.
+    done: how many pods are ready or have succeeded.
     """
     wanted, end = job.wanted, job.end
     if is_cancelling(job, pods):
@@ -284,12 +288,12 @@ def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], d
         cancelled = "" if end.word == "Cancelled" else describe_cancelled_trials(job)
         return JobState(end.word, job.succeeded, wanted, "; ".join(filter(None, (reason, cancelled))))
     if job.gone or job.metadata.deletion_timestamp is not None:
-        return JobState("Deleting", min(done, wanted), wanted)  # some Jobs may be gone before their pods
+        return JobState("Deleting", min(done, wanted), wanted)  # some Jobs may be deleted before their pods
     return None
 
 
 def is_cancelling(job: JobRecord, pods: Iterable[Pod]) -> bool:
-    """Return whether a user cancelled the job and it, one of its Jobs or one of its workers has not ended.
+    """Return whether a user cancelled the job, and the job, one of its Jobs or one of its workers has not ended.
 
     A JobSet fails at once, and an unfinished Job of it may still create pods until its controller deletes it.
     """
@@ -300,7 +304,7 @@ def is_cancelling(job: JobRecord, pods: Iterable[Pod]) -> bool:
 
 
 def _describe_grace(live: Iterable[Pod]) -> str:
-    """Return how long the workers of a cancelled job may take to end; "" if none is left or none has a grace period."""
+    """Return how long the workers of a cancelled job may still run; "" if none is left or none has a grace period."""
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in live), default=0)
     return f"its workers have up to {format_span(seconds)} to end" if seconds else ""
 
@@ -308,7 +312,8 @@ def _describe_grace(live: Iterable[Pod]) -> str:
 def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
     """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither.
 
-    live: the pods that have not ended. done: how many pods are ready or have succeeded.
+    live: the pods that have not ended.
+    done: how many pods are ready or have succeeded.
     """
     if unheard := explain_unheard(job, live):
         has_run = all(pod.status.phase == "Running" for pod in live)
@@ -324,7 +329,7 @@ def _describe_trouble(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaSta
 
 
 def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) -> str:
-    """Return how often a job that has quota lost it before, and why it last did; "" if it never lost it.
+    """Return how many times a job that has quota lost it before, and why it last did; "" if it never lost it.
 
     For a job whose status counts suspensions as interruptions, return "".
     """
@@ -347,14 +352,14 @@ def _describe_group_start(job: JobRecord, live: Sequence[Pod]) -> str:
 
 
 def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
-    """Return how many pods of the start group have started, as `2 of 4 pods started`; "" if no group waits."""
+    """Return how many pods of the start group have started, such as `2 of 4 pods started`; "" if no group waits."""
     return (
         f"{count_started(job, live)} of {job.group_start.expected} pods started" if job.group_start is not None else ""
     )
 
 
 def count_started(job: JobRecord, live: Iterable[Pod]) -> int:
-    """Return how many workers of the start group have started; pods show that before the JobSet's status does."""
+    """Return how many workers of the start group have started. Pods show that before the JobSet's status does."""
     recorded = job.group_start.started if job.group_start is not None else 0
     return max(recorded, sum(map(has_joined, live)))
 
@@ -410,9 +415,10 @@ def _state_elsewhere(
 
 
 def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
-    """Return the state of a job without a running pod. done: how many pods have succeeded.
+    """Return the state of a job without a running pod.
 
     No pod exists yet, all pods have ended, or failed pods will be replaced.
+    done: how many pods have succeeded.
     """
     pods = [pod for pod in pods if not job.is_excused(pod)]
     failed = max(job.failed, sum(pod.status.phase == "Failed" for pod in pods))
@@ -443,9 +449,9 @@ class Ending(Struct, frozen=True):
 def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
     """Return the exit code of a finished job and a text on its failure.
 
-    The code is 0 for a completed job, that of the worker that failed first, or 124 for a job that exceeded its time
-    limit. It is 1 if neither a pod nor the history has one. late: the pods that had not started when the group's start
-    timed out.
+    The code is 0 for a completed job, the exit code of the worker that failed first, or 124 for a job that exceeded its
+    time limit. It is 1 if neither a pod nor the history has an exit code.
+    late: the pods that had not started when the group's start timed out.
     """
     state = find_job_state(job, pods)
     if state.word == "Completed":

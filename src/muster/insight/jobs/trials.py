@@ -20,12 +20,12 @@ from muster.insight.jobs.workers import explain_pod
 from muster.insight.record import JobRecord
 from muster.jobs.job.census import completion_index, failures_of_index
 
-# Longer digit strings are no index.
+# Longer strings of digits are no index.
 _MOST_DIGITS = 9
 
 
 class TrialCount(Struct, frozen=True):
-    """The number of a sweep's trials that have succeeded, failed for good, run now, not started, or been cancelled."""
+    """The numbers of a sweep's trials that succeeded, failed permanently, run, have not started, or were cancelled."""
 
     done: int
     failed: int
@@ -35,7 +35,7 @@ class TrialCount(Struct, frozen=True):
 
     @property
     def over(self) -> int:
-        """The number of trials that have ended for good."""
+        """The number of trials that have ended permanently."""
         return self.done + self.failed + self.cancelled
 
     @property
@@ -51,7 +51,7 @@ class TrialCount(Struct, frozen=True):
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
     """Return how many trials of a sweep are in each state.
 
-    Pods are read too, because they end before the Job's status says so.
+    Pods are read, too, because they end before the Job's status shows it.
     """
     done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
     failed, cancelled = job.failed_trials, job.cancelled_trials - done
@@ -66,9 +66,9 @@ def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
 
 
 def describe_sweep(job: JobRecord, count: TrialCount) -> str:
-    """Return the counts of a sweep's running and remaining trials, and which failed or were cancelled, as a phrase.
+    """Return, as a phrase, how many trials run and remain, and which failed or were cancelled.
 
-    Interruptions and restarts follow. "" if there is nothing of all this.
+    The phrase ends with interruptions and restarts. It is "" if there is none of all this.
     """
     parts = {"running": count.running, "to go": count.left}
     counts = [f"{number} {what}" for what, number in parts.items() if number]
@@ -98,7 +98,7 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
 
 
 class Trials:
-    """The trials of a sweep by state. Building it takes time by the number of pods, not of trials.
+    """The trials of a sweep by state. Building it takes time in proportion to the number of pods, not of trials.
 
     ranks_by_state: the ranks of the trials in each state that at least one trial has.
     """

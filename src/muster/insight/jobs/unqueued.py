@@ -16,7 +16,7 @@ _MOST_NAMES = 10
 
 
 class UnqueuedGroup(Struct, frozen=True):
-    """A pod group without a Workload, and its unfinished pods, of which there is at least one."""
+    """A pod group without a Workload, and its unfinished pods, at least one."""
 
     namespace: str
     name: str
@@ -31,7 +31,7 @@ class UnqueuedGroup(Struct, frozen=True):
     def selector(self) -> str:
         """The arguments of kubectl that select the group's pods: their label, or their names if they lack it.
 
-        Of many names the first are given, and dots.
+        If there are many names, only the first ones are listed, followed by `...`.
         """
         if all(POD_GROUP_NAME_LABEL in pod.metadata.labels for pod in self.pods):
             return f"-n {self.namespace} -l {POD_GROUP_NAME_LABEL}={self.name}"
@@ -56,7 +56,7 @@ def find_unqueued_groups(pods: Iterable[Pod], queued: Collection[tuple[str, str]
 
 
 def explain_unqueued(group: UnqueuedGroup) -> str:
-    """Return why a pod group has no Workload: it lacks pods, or an event says why."""
+    """Return why a pod group has no Workload: it lacks pods, or an event gives the reason."""
     if len(group.pods) < group.size:
         return f"its pod group queues once it has {group.size} pods, and it has {len(group.pods)}"
     return f"its pod group does not queue, and an event says why: kubectl describe pods {group.selector}"

@@ -1,4 +1,4 @@
-"""What each worker of a job does: the pods of a job by rank, with node, state, exit code and restarts. Pure."""
+"""Describe the workers of a job: its pods by rank, with node, state, exit code and restarts. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,16 +11,17 @@ from muster.insight.jobs.failures import describe_pod_end, explain_waiting, find
 from muster.insight.record import JobRecord, container_statuses, is_indexed
 from muster.jobs.job.census import failures_of_index
 
-# A rank is a number of at most so many digits.
+# The maximum number of digits of a rank.
 _MOST_DIGITS = 9
 
 
 class Worker(Struct, frozen=True):
     """A worker of a job and its state.
 
-    title: the prefix of its log lines, such as `3` or `driver 0`. state: one of the words that jobs' states have.
-    exit_code: the code of the container that failed, or else of the one that ended last; None while one runs.
-    restarts: how often its containers restarted and its pods were replaced.
+    title: the prefix of its log lines, such as `3` or `driver 0`.
+    state: one of the state words of jobs.
+    exit_code: the code of the container that failed first, or else of the one that ended last; None while one runs.
+    restarts: how many times its containers restarted and its pods were replaced.
     """
 
     rank: str
@@ -37,7 +38,10 @@ class Worker(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """The newest pod of a worker. replaced: how many earlier pods had the same rank."""
+    """The newest pod of a worker.
+
+    replaced: how many earlier pods had the same rank.
+    """
 
     rank: str
     pod: Pod
@@ -47,7 +51,7 @@ class Place(Struct, frozen=True):
 def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
     """Return the newest pod of each rank, in order. Pods without a rank are all returned.
 
-    job: None for pods that no job owns.
+    job: the job; None for pods that no job owns.
     """
     newest: dict[str, Place] = {}
     for pod in sorted(pods, key=_age_key):
@@ -60,7 +64,7 @@ def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
 def make_worker(job: JobRecord | None, place: Place) -> Worker:
     """Return a worker with the state, the reason and the times of its newest pod.
 
-    job: None for pods that no job owns.
+    job: the job; None for pods that no job owns.
     """
     rank, pod = place.rank, place.pod
     state, statuses = find_pod_state(pod), container_statuses(pod)
@@ -81,7 +85,7 @@ def make_worker(job: JobRecord | None, place: Place) -> Worker:
 
 
 def find_pod_state(pod: Pod) -> str:
-    """Return the state of a pod, as one of the words that jobs' states have."""
+    """Return the state of a pod, as one of the state words of jobs."""
     match pod.status.phase:
         case "Succeeded":
             return "Completed"
@@ -95,7 +99,10 @@ def find_pod_state(pod: Pod) -> str:
 
 
 def explain_pod(job: JobRecord | None, pod: Pod, state: str) -> str:
-    """Return why a pod is in this state; "" if the word needs no reason. job: None for a pod that no job owns."""
+    """Return why a pod is in this state; "" if the state needs no reason.
+
+    job: the job; None for a pod that no job owns.
+    """
     if state in ("Failed", "Retrying"):
         return describe_pod_end(pod) if job is None else next((one.alone for one in find_failures(job, [pod])), "")
     if state in ("Pending", "Starting"):
@@ -107,7 +114,7 @@ def explain_pod(job: JobRecord | None, pod: Pod, state: str) -> str:
 def _find_last_end(statuses: Sequence[ContainerStatus]) -> ContainerStateTerminated | None:
     """Return the end of the container that failed first, or else of the one that ended last.
 
-    None while a container runs.
+    Return None while a container runs.
     """
     ends = [one.state.terminated for one in statuses if one.state.terminated is not None]
     failed = [one for one in ends if one.exit_code]

@@ -1,7 +1,7 @@
-"""Bring the numbers of missing quota in a queue's sentence up to date. Pure.
+"""Update the amounts of missing quota in a queue's sentence. Pure.
 
-A queue says what a workload lacks when it considers the workload. It does not consider the workload again while only
-other workloads take quota, so the numbers in its sentence grow old.
+A queue's sentence has the amounts at the time when the queue considered the workload. The queue does not consider the
+workload again while only other workloads get quota, so the amounts become outdated.
 """
 
 import re
@@ -24,7 +24,8 @@ def has_lack(reason: str) -> bool:
 def update_lack(reason: str, needs: Iterable["Need"]) -> str:
     """Return the sentence on why a workload waits, with the amounts of quota that are missing now.
 
-    reason: the sentence with older amounts. needs: what the workload's only podset needs, with what is missing.
+    reason: the sentence with older amounts.
+    needs: the needs of the workload's only podset, with the missing amounts.
     """
     by_flavor = {(need.resource, need.flavor): need for need in needs}
 

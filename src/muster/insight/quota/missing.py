@@ -1,7 +1,7 @@
 """Count the quota that waiting workloads lack now, from the statuses of ClusterQueues. Pure.
 
-A forecast adds up all workloads. These counts read the ClusterQueues and Cohorts, and the nodes where quotas follow
-them, so that a list of thousands of jobs can afford them.
+A forecast adds up all workloads. These counts read only the ClusterQueues and Cohorts, and the nodes if quotas follow
+them. So they are fast enough for a list of thousands of jobs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ from muster.queueing.model import PODS
 class QuotaRoom:
     """The quota that ClusterQueues can still use, for the sentences about workloads that wait for it.
 
-    nodes: those that ClusterQueues with a part of the nodes divide; None if the user may not see them.
+    nodes: the nodes that ClusterQueues divide; None if the user may not see them.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class QuotaRoom:
         return update_lack(reason, self.find_needs(workload, cluster_queue))
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
-        """Return what the only podset of a waiting workload needs, with what is missing now.
+        """Return the needs of the only podset of a waiting workload, with the amounts that are missing now.
 
         Return [] for a workload with several podsets, or without a known quota.
         """

@@ -23,10 +23,10 @@ from muster.insight.text import format_quantity
 # The start of the message of a ClusterQueue's condition Active, before the obstacles.
 _CANNOT_ADMIT = "Can't admit new workloads: "
 
-# The state of a deleted ClusterQueue whose jobs still run: it keeps its quota until they have ended.
+# The state of a deleted ClusterQueue whose jobs still run. It keeps its quota until they have ended.
 LEAVING = "Deleting"
 
-# Resources that every machine has plenty of, or that nobody requests alone: only `-o wide` shows them.
+# Resources that every machine has plenty of, or that users never request alone. Only `-o wide` shows them.
 _RARELY = ("pods", "ephemeral-storage")
 
 
@@ -112,21 +112,25 @@ def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
 
 
 def describe_resume(name: str, *, cluster: bool) -> str:
-    """Return the command that a user types to resume a stopped queue. cluster: whether it is a ClusterQueue."""
+    """Return the command that a user types to resume a stopped queue.
+
+    cluster: whether it is a ClusterQueue.
+    """
     return f"muster queue resume {name}{' --cluster' if cluster else ''}"
 
 
 def explain_inactive(conditions: Sequence[Condition]) -> str:
-    """Return why a queue admits nothing, from its condition Active; "" if it admits or no controller has judged it."""
+    """Return why a queue admits nothing, from its condition Active; "" if it admits or has no such condition yet."""
     active = find(conditions, ACTIVE)
     return active.message if active is not None and active.status != "True" else ""
 
 
 def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
-    """Return `reason`, why a job waits, with why its ClusterQueue is inactive if `reason` only says that it is.
+    """Return why a job waits; if `reason` only says that its ClusterQueue is inactive, with why it is.
 
     For a queue that a user stopped, nothing is added: that user knows why, and `muster why` names the command that
-    resumes it. queues: ClusterQueues by name.
+    resumes it.
+    queues: ClusterQueues by name.
     """
     queue = queues.get(closed_queue(reason))
     if queue is None or queue.spec.stop_policy != STOP_NONE:
@@ -136,7 +140,7 @@ def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
 
 
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
-    """Return the resources that get a column of their own, in the order in which the rows name them.
+    """Return the resources that get a column of their own, in the order of the rows.
 
     Unless `everything` is set, a resource with no quota and no use, such as GPUs of deleted nodes, is left out, and so
     are rarely limited resources.
@@ -157,7 +161,7 @@ def format_usage(row: dict[str, Any], resource: str) -> str:
 
 
 def describe_use(resource: str, used: int, nominal: int, borrowed: int, lent: int = 0) -> str:
-    """Return a text about the use of a quota: `6/8`, `10/8 (2 borrowed)`, or `3/8 (4 lent)`."""
+    """Return the use of a quota as text: `6/8`, `10/8 (2 borrowed)`, or `3/8 (4 lent)`."""
     text = f"{format_quantity(resource, used)}/{format_quantity(resource, nominal)}"
     parts = [f"{format_quantity(resource, n)} {word}" for n, word in ((borrowed, "borrowed"), (lent, "lent")) if n]
     return f"{text} ({', '.join(parts)})" if parts else text

@@ -17,8 +17,9 @@ from muster.queueing.scheduling.fairness import UNBOUNDED
 class QuotaShare(Struct, frozen=True):
     """The quota of one resource and its use, in units of `quantity.parse_amount`.
 
-    flavor: "" for the sum of all flavors.
-    used: by jobs that hold quota. borrowed: the part of `used` beyond the nominal quota.
+    flavor: the flavor; "" for the sum of all flavors.
+    used: the quota that jobs hold.
+    borrowed: the part of `used` beyond the nominal quota.
     lent: the part of the nominal quota that the queue cannot use now, because other queues use it.
     """
 
@@ -48,10 +49,12 @@ class QuotaShare(Struct, frozen=True):
 class QuotaNode(Struct, frozen=True):
     """A Cohort or a ClusterQueue in the tree.
 
-    depth: how many Cohorts are above it. parent: the Cohort just above it, "" for none.
+    depth: how many Cohorts are above it.
+    parent: the Cohort directly above it; "" for none.
     weight: the weight in fair sharing; "" for the default.
     shared: the percentage of the lendable quota that it borrows; "" without fair sharing.
-    shares: the quota of each resource, over all flavors. flavors: the quota of each flavor and resource.
+    shares: the quota of each resource, over all flavors.
+    flavors: the quota of each flavor and resource.
     row: the ClusterQueue's row, as `make_cluster_queue_row` makes it; None for a Cohort.
     """
 
@@ -90,9 +93,9 @@ def list_quota_nodes(queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) 
 
 
 def add_usage(tree: Tree, quotas: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
-    """Add to a tree without usage what ClusterQueues use.
+    """Add the usage of ClusterQueues to a tree without usage.
 
-    quotas: by ClusterQueue, as `make_quota_rows` returns them.
+    quotas: the quota rows by ClusterQueue, as `make_quota_rows` returns them.
     """
     for name, rows in quotas.items():
         tree.queues[name].add({FlavorResource(one["flavor"], one["resource"]): one["used"] for one in rows})
@@ -134,7 +137,7 @@ def _list_queue_shares(node: Node, row: dict[str, Any]) -> list[QuotaShare]:
 
 
 def _list_cohort_shares(node: Node, rows: dict[str, dict[str, Any]]) -> list[QuotaShare]:
-    """Return, by resource, the quota of a Cohort with all its children, and what its ClusterQueues use."""
+    """Return, by resource, the quota of a Cohort with all its children, and the usage of its ClusterQueues."""
     nominal: dict[FlavorResource, int] = {}
     used: dict[FlavorResource, int] = {}
     for below, _ in _walk_tree(node, 0):

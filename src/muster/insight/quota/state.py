@@ -1,4 +1,4 @@
-"""The state of a Workload's quota, in a word and a sentence. Pure."""
+"""The state of a Workload's quota, as a word and a sentence. Pure."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -30,10 +30,10 @@ from muster.jobs.interruption import HELD
 from muster.queueing.conditions import PREVIOUSLY, describe_gates
 from muster.queueing.jobframework.slices import waits_to_replace
 
-# The reason of a Workload that waited for a time or for other jobs. Its job says more, or has just stopped to wait.
+# The reason of a Workload that waited for a time or for other jobs. Its job has more details, or no longer waits.
 _DEFERRED = describe_gates(GATE)
 
-# The words before the numbers, which are redundant if there is only one podset.
+# The phrase before the numbers, which is redundant if there is only one podset.
 _PREAMBLE = r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )"
 
 
@@ -44,7 +44,7 @@ _ANY_PREAMBLE = r"couldn't assign flavors to pod set [^ :]+: "
 # The phrase about each podset; equal phrases are shown once.
 _OF_PODSET = r"(?s)couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)"
 
-# The reason of a held Workload, in a user's words; a release ends it.
+# The reason of a held Workload, in a user's words, until a release.
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
@@ -61,15 +61,15 @@ Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted",
 class QuotaState(Struct, frozen=True, gc=False):
     """A Workload's state in its queue.
 
-    reason: what the Workload waits for, in the queue's words; "" if the queue has reported nothing yet.
+    reason: what the Workload waits for, by the queue's message; "" if the queue has reported nothing yet.
     queue: its LocalQueue.
     cluster_queue: the ClusterQueue whose quota it holds; "" if it holds none.
     position: its position, from 1, among all workloads that wait for the same ClusterQueue; None if the server does not
     serve positions.
     since: when this state began.
     waits_since: when the Workload last began to wait: at its submission, or at its last eviction or requeue.
-    cluster: the worker cluster that runs the Workload, or "".
-    evictions: how often it lost quota, except by a user's hold.
+    cluster: the worker cluster that runs the Workload; "" if none does.
+    evictions: how many times it lost quota, except by a user's hold.
     last_eviction: why it last lost quota, if it has quota again.
     asked, granted: the number of pods requested, and the number admitted; 0 without an admission.
     """
@@ -110,7 +110,7 @@ class QuotaState(Struct, frozen=True, gc=False):
 
     @property
     def lacks_quota(self) -> bool:
-        """Whether the queue has reported that the Workload waits until others return quota."""
+        """Whether the queue has reported that the Workload waits until others release quota."""
         return self.waits and bool(self.reason) and not self.final and not self.closed
 
     @property
@@ -163,7 +163,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
 
 
 def closed_queue(reason: str) -> str:
-    """Return the name of the inactive ClusterQueue that the reason of a waiting job names; "" if it names none."""
+    """Return the name of the inactive ClusterQueue in the reason of a waiting job; "" if the reason names none."""
     closed = re.fullmatch(_CLOSED, reason)
     return closed[1] if closed is not None else ""
 
@@ -182,7 +182,7 @@ def _describe_last_eviction(status: WorkloadStatus) -> str:
 
 
 def shorten_eviction(message: str) -> str:
-    """Return why a job lost its quota, in words for users.
+    """Return why a job lost its quota, in terms that users know.
 
     The message of a move to a better flavor is replaced, because it names variants, which users do not know.
     """
@@ -209,7 +209,7 @@ def say_once(message: str) -> str:
 
 
 def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage, str, datetime | None]:
-    """Return the state of a Workload as a word, its reason, and when it began; "" and None if they are unknown.
+    """Return the state of a Workload as a word, its reason, and when it began; "" and None if these are unknown.
 
     waits_since: when the Workload last began to wait.
     """
@@ -221,7 +221,7 @@ def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage
     evicted, reserved = find_true(conditions, EVICTED), find_true(conditions, QUOTA_RESERVED)
     if evicted is not None and reserved is not None:
         return "Evicting", evicted.message, evicted.last_transition_time
-    if reserved is not None and not workload.spec.active:  # the engine will evict it
+    if reserved is not None and not workload.spec.active:  # the engine evicts it next
         return "Evicting", DEACTIVATED_MESSAGE, reserved.last_transition_time
     if not workload.spec.active:
         message = evicted.message if evicted else DEACTIVATED_MESSAGE
@@ -237,7 +237,7 @@ def _find_stage(workload: Workload, waits_since: datetime | None) -> tuple[Stage
 def _find_wait_begin(workload: Workload) -> datetime | None:
     """Return when a Workload last began to wait: at its submission, or at its last eviction or requeue.
 
-    The result is None if no object says so.
+    The result is None if the Workload has no such time.
     """
     latest = workload.metadata.creation_timestamp
     for type_ in (EVICTED, REQUEUED):
@@ -249,7 +249,7 @@ def _find_wait_begin(workload: Workload) -> datetime | None:
 
 
 def _describe_checks(workload: Workload) -> str:
-    if workload.status.nominated_cluster_names:  # all other checks are ready by then
+    if workload.status.nominated_cluster_names:  # when clusters are nominated, all other checks are ready
         tried, barred = find_nominated_clusters(workload.status)
         where = f"{'cluster' if len(tried) == 1 else 'one of the clusters'} {', '.join(tried)}"
         return "; ".join(filter(None, (f"waiting for quota in {where}" if tried else "", barred)))
@@ -261,7 +261,10 @@ def _describe_checks(workload: Workload) -> str:
 
 
 def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
-    """Return the nominated clusters that may still admit a Workload, and a message on why others cannot, or ""."""
+    """Return the nominated clusters that may still admit a Workload, and a message on why others cannot.
+
+    The message is "" if there is none.
+    """
     message = next((check.message for check in status.admission_checks if find_barred(check.message)), "")
     return tuple(name for name in status.nominated_cluster_names if name not in find_barred(message)), message
 
@@ -274,7 +277,7 @@ def display_name(meta: ObjectMeta, namespace: str) -> str:
 
 
 def owner_uids(workload: Workload) -> set[str]:
-    """Return the UIDs of the jobs that own a Workload, also of a job that its label names."""
+    """Return the UIDs of the jobs that own a Workload, including a job that its label names."""
     uids = {owner.uid for owner in workload.metadata.owner_references}
     return uids | ({uid} if (uid := workload.metadata.labels.get(JOB_UID_LABEL)) else set())
 

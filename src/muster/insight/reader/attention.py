@@ -1,4 +1,4 @@
-"""Read what needs attention in a cluster, as far as the user may see it."""
+"""Read the parts of a cluster in which problems are looked for, as far as the user may see them."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -29,8 +29,7 @@ async def read_scene(
 
     own: the user's namespace, for a user who may list the objects of one namespace only.
     say: receives a sentence about each kind that the user may not see.
-    find_rows: returns the rows of the jobs and their namespace, as `visible_job_rows` does, for a caller that has them
-    already.
+    find_rows: returns the rows of the jobs and their namespace, like `visible_job_rows`; None to read them.
 
     Raises:
         ApiError: the user may not see the jobs of their own namespace.
@@ -53,9 +52,9 @@ async def read_scene(
 
 
 async def list_failed_checks(client: Client) -> tuple[str, ...]:
-    """Return the readiness checks of the server that fail, each with the server's text about it.
+    """Return the readiness checks of the server that fail, each with the server's message.
 
-    Return nothing if none fails, or the server does not list its checks. Raises `TransportError`.
+    Return () if none fails, or the server does not list its checks. Raises `TransportError`.
     """
     answer = await client.transport.request(Request("GET", "/readyz", {"verbose": ""}))
     lines = answer.body.decode(errors="replace").splitlines()

@@ -29,7 +29,7 @@ from muster.runtime.transport import Request
 
 
 async def clusters_of(client: Client) -> list[WorkerClusterState] | None:
-    """Return the states of all worker clusters, or None if the user may not list them or the kind is not served."""
+    """Return the states of all worker clusters; None if the user may not list them or the kind is not served."""
     with ignoring(*UNSEEN):
         return await all_clusters(client)
     return None
@@ -56,7 +56,7 @@ async def all_clusters(client: Client) -> list[WorkerClusterState]:
 async def find_destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
     """Return the worker clusters to which each ClusterQueue sends its jobs, by ClusterQueue.
 
-    ClusterQueues that send none, or whose checks or configurations the user may not see, are left out.
+    ClusterQueues that send no jobs, or whose checks or configurations the user may not see, are left out.
     """
     queues = list(queues)
     if not any(queue.spec.admission_checks_strategy for queue in queues):
@@ -75,7 +75,7 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
 
 
 async def engine_namespace(client: Client) -> str:
-    """Return the namespace that holds the kubeconfigs of the worker clusters, or the default if it is unknown."""
+    """Return the namespace with the kubeconfigs of the worker clusters; the default one if it is unknown."""
     return await _read_configured_name(client, namespace_of, NAMESPACE)
 
 
@@ -97,7 +97,7 @@ async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: s
         SECRET_KEY,
         UntrustedKubeconfigError,
         read_trusted,
-    )  # it loads asyncio
+    )  # importing it loads asyncio
 
     name, source = cluster.metadata.name, cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != SECRET_LOCATION:

@@ -1,4 +1,4 @@
-"""Read what runs a cluster: whether an engine leads it, whether it is embedded, and whether its nodes are simulated."""
+"""Read whether an engine leads a cluster, whether the cluster is embedded, and whether its nodes are simulated."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -25,8 +25,8 @@ async def is_embedded(client: Client) -> bool:
 async def is_led(client: Client, now: datetime) -> bool:
     """Return whether an engine runs in the cluster, as far as this user can see.
 
-    The result is False if the engine does not answer the visibility API and no engine renews the Lease. The Lease
-    counts because an engine outside the cluster never answers that API.
+    The result is False if the engine does not serve the visibility API and no engine renews the Lease. The Lease is
+    checked because an engine outside the cluster never serves that API.
     """
     path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
     if (await client.transport.request(Request("GET", path))).status != 503:
@@ -44,7 +44,7 @@ def _is_held(lease: Lease, now: datetime) -> bool:
 
 
 async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
-    """Pass a warning to `say` if no engine answers and a job is in a state that only an engine can end."""
+    """Pass a warning to `say` if no engine runs and a job is in a state that only an engine can end."""
     if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
         say(NOT_LED)
 

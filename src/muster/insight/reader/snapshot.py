@@ -32,18 +32,18 @@ class _List(msgspec.Struct):
 
 
 class _RefusedError(Exception):
-    """The server cannot return a list as of the requested revision."""
+    """A refusal of the server to return a list as of the requested revision."""
 
 
 async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapshot:
-    """Read the objects of all kinds as of one revision, that of the first list.
+    """Read the objects of all kinds as of one revision, the revision of the first list.
 
     If the server cannot return that revision, the lists are read one by one, and `exact` is false.
     namespace: where to read kinds that the user may not list in the whole cluster.
 
     Raises:
         ApiError: the server refuses a list for another reason than the user's rights.
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     try:
         return await _read(client, now, namespace, exact=True)
@@ -58,7 +58,7 @@ async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> S
 
     Raises:
         ApiError: the user may not read the decisions of that namespace either.
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     try:
         return replace(snapshot, decisions=tuple([one async for one in read_decisions(client, "")]))
@@ -73,7 +73,7 @@ async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> S
 
 
 async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -> Snapshot:
-    # Workloads come first: they change most, and the revision should be the newest of theirs.
+    # Workloads are read first: they change most often, and the revision should be the newest for them.
     order = sorted(KINDS, key=lambda kind: kind != WORKLOAD)
     objects: dict[str, list[Document]] = {}
     missing: dict[str, str] = {}

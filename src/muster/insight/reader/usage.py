@@ -8,9 +8,9 @@ from muster.runtime.client import Client
 
 
 async def read_usage(client: Client, namespace: str, say: Callable[[str], None]) -> Sequence[PodUsage]:
-    """Return the measured usage of the running pods; none if no metrics are served or the user may not see them.
+    """Return the measured usage of the running pods; empty if no metrics are served or the user may not see them.
 
-    A server without recent measurements answers after a second. say: receives a sentence if the user may not see the
-    metrics.
+    A server without recent measurements responds after a second.
+    say: receives a sentence if the user may not see the metrics.
     """
     return await list_or_say(client, POD_USAGE, namespace, say, "uses of CPU and memory") or ()

@@ -27,13 +27,19 @@ class Visibility(msgspec.Struct):
     async def list_of_local_queue(
         self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
-        """Return the pending workloads of a LocalQueue in order, or None if the server does not serve them."""
+        """Return the pending workloads of a LocalQueue in order; None if the server does not serve them.
+
+        limit, offset: how many to return at most, and how many to skip.
+        """
         return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit, offset)
 
     async def list_of_cluster_queue(
         self, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
-        """Return the pending workloads of a ClusterQueue in order, or None if the server does not serve them."""
+        """Return the pending workloads of a ClusterQueue in order; None if the server does not serve them.
+
+        limit, offset: how many to return at most, and how many to skip.
+        """
         return await self._ask(f"clusterqueues/{queue}", limit, offset)
 
     async def find_positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:

@@ -1,6 +1,6 @@
-"""Read what a user may see who has rights to one namespace only.
+"""Read the objects that a user may see who has rights in one namespace only.
 
-Each function reads the whole cluster, or else the user's own namespace, and says which of both it read.
+Each function reads the whole cluster, or else the user's own namespace, and returns which of both it read.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,10 +28,11 @@ T = TypeVar("T")
 async def list_visible(
     client: Client, kind: Kind[T], own: str, say: Callable[[str], None], what: str
 ) -> tuple[list[T], str]:
-    """Return the objects of all namespaces and "", or the objects of the user's own namespace and its name.
+    """Return the objects of all namespaces and ""; or the objects of the user's own namespace and its name.
 
     own: the user's namespace.
-    what: a word for the objects; `say` receives a sentence that the objects of other namespaces are not shown.
+    what: a plural noun for the objects, for the sentence that those of other namespaces are not shown.
+    say: receives that sentence.
 
     Raises:
         ApiError: the user may not list the objects of their own namespace either, or there is no such kind.
@@ -46,9 +47,10 @@ async def list_visible(
 async def _read_visible(
     read: Callable[[str], Awaitable[T]], own: str, say: Callable[[str], None], what: str
 ) -> tuple[T, str]:
-    """Return what `read` returns of all namespaces ("") and "", or of the user's own namespace and its name.
+    """Return the result of `read` for all namespaces ("") and ""; or for the user's own namespace and its name.
 
-    say: receives a sentence that names the own namespace, if the user may not see all. what: the objects, in a plural.
+    say: receives a sentence that names the own namespace, if the user may not see all.
+    what: a plural noun for the objects.
     """
     try:
         return await read(""), ""
@@ -67,9 +69,10 @@ async def visible_job_rows(
     say: Callable[[str], None],
     find_memo: Callable[[str], Memo | None] = lambda _: None,
 ) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of all jobs and "", or the rows of the jobs in the user's own namespace and its name.
+    """Return the rows of all jobs and ""; or the rows of the jobs in the user's own namespace and its name.
 
-    own: the user's namespace. say: receives a sentence about what the user may not see.
+    own: the user's namespace.
+    say: receives a sentence about the objects that the user may not see.
     find_memo: returns the results of earlier calls for a namespace.
 
     Raises:
@@ -92,7 +95,8 @@ async def visible_job_rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of `job_rows_of`, as far as the user may see the jobs: all, those of one namespace, or none.
 
-    namespace: whose Workloads they are; "" for all. own: the user's namespace.
+    namespace: the namespace of the Workloads; "" for all.
+    own: the user's namespace.
     """
     for where in dict.fromkeys((namespace, namespace or own)):
         try:
@@ -104,9 +108,10 @@ async def visible_job_rows_of(
 
 
 async def visible_pod_groups(client: Client, own: str, say: Callable[[str], None]) -> "tuple[list[PodGroupView], str]":
-    """Return the groups of all namespaces and "", or the groups of the user's own namespace and its name.
+    """Return the groups of all namespaces and ""; or the groups of the user's own namespace and its name.
 
-    own: the user's namespace. say: receives a sentence about what the user may not see.
+    own: the user's namespace.
+    say: receives a sentence about the objects that the user may not see.
 
     Raises:
         ApiError: the user may not list the pods of their own namespace either.
@@ -121,10 +126,11 @@ async def visible_history(
 ) -> tuple[list[Run], bool]:
     """Return the matching runs and whether there are more.
 
-    If the user may not see all, return those of their own namespace.
+    If the user may not see all runs, return the runs of their own namespace.
 
-    own: the user's namespace. most: the maximum number of runs. say: receives a sentence about what the user may not
-    see.
+    own: the user's namespace.
+    most: the maximum number of runs.
+    say: receives a sentence about the objects that the user may not see.
 
     Raises:
         ApiError: the user may not see the jobs of the namespace that the query names, or of their own.

@@ -31,8 +31,8 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
 def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRecord]:
     """Return the records of all JobSets, and of all Jobs that belong to no JobSet.
 
-    sets: None if the user may not see JobSets; each of their Jobs then has a record of its own.
     The Jobs that a deleted JobSet left behind share one record, with `gone` set.
+    sets: the JobSets; None if the user may not see them. Each of their Jobs then has a record of its own.
     """
     by_owner: dict[str, list[Job]] = {}
     for job in jobs:

@@ -15,12 +15,12 @@ from muster.jobs.job.conditions import CANCELLED
 from muster.jobs.jobset.ordering import may_start
 from muster.jobs.jobset.size import pods_of_role
 
-# The reasons of a JobSet that failed because its Jobs did; the Jobs' conditions then say why.
+# The reasons of a JobSet that failed because its Jobs failed; the Jobs' conditions then have the cause.
 _FAILED_BY_JOBS = ("FailedJobs", "ReachedMaxRestarts", "FailJobSetFailurePolicyAction")
 
 
 class JobSetRecord(JobRecord, frozen=True):
-    """A JobSet with its present Jobs."""
+    """A JobSet with its current Jobs."""
 
     KIND = JOB_SET
     CONTROLLER = names.CONTROLLER_NAME
@@ -29,7 +29,7 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def workers_by_role(self) -> list[int]:
-        """The number of pods that each replicated job runs side by side."""
+        """The number of pods that each replicated job runs at the same time."""
         return list(map(pods_of_role, self.source.spec.replicated_jobs))
 
     @property
@@ -114,15 +114,15 @@ class JobSetRecord(JobRecord, frozen=True):
 
     @property
     def failed_conditions(self) -> list[Condition | JobCondition]:
-        """The JobSet's condition Failed, if it is true, then those of its Jobs."""
+        """The JobSet's condition Failed, if it is true, followed by the Failed conditions of its Jobs."""
         own = find_true(self.source.status.conditions, names.FAILED)
         return [*([own] if own is not None else []), *super().failed_conditions]
 
     @property
     def end(self) -> JobEnd | None:
-        """The JobSet's end; if it failed by its Jobs, in the words of the Job that failed first.
+        """The JobSet's end; None before its end.
 
-        None before its end.
+        If it failed because its Jobs failed, the reason and message are those of the Job that failed first.
         """
         conditions = self.source.status.conditions
         if find_true(conditions, names.COMPLETED) is not None:

@@ -1,4 +1,4 @@
-"""The record of one job: what is shown to users, in the same words for every kind of job. Pure.
+"""The record of one job: the facts that users see, in the same terms for every kind of job. Pure.
 
 A `JobRecord` holds the job's object and its Jobs. Methods that differ by kind are defined in the class of the kind
 (`job.py`, `jobset.py`). A method with a body here is right for a kind without such a feature. The ranks of a job number
@@ -51,7 +51,7 @@ class GroupStart(Struct, frozen=True, gc=False):
 class Role(Struct, frozen=True, gc=False):
     """The workers of one replicated job of a JobSet, or all workers of a Job.
 
-    name: "" for a Job.
+    name: the replicated job's name; "" for a Job.
     first: the rank of the role's first worker.
     jobs: the number of its Jobs, each with at most `each` ranks.
     wanted: the desired number of pods, or of successes.
@@ -73,11 +73,12 @@ class Role(Struct, frozen=True, gc=False):
 class JobEnd(Struct, frozen=True):
     """The end of a job.
 
-    reason, message: the words of its condition; if a JobSet failed because Jobs failed, of the Job that failed first.
+    reason, message: the reason and the message of the job's condition; if a JobSet failed because Jobs failed, those of
+    the Job that failed first.
     deadline: that Job's time limit in seconds.
     restarts: how many times the JobSet restarted before.
     by_pods: whether failed pods may explain the end.
-    job: the name of the Job whose words these are, or "".
+    job: the name of the Job whose condition this is; "" for none.
     """
 
     word: Literal["Completed", "Failed", "Cancelled"]
@@ -103,7 +104,7 @@ class RemoteCounts(Struct, frozen=True):
 
 
 class JobRecord(Struct, frozen=True, gc=False):
-    """A job of any kind, with what is known of it.
+    """A job of any kind, with its known facts.
 
     source: the job's own object.
     jobs: its existing Jobs; for a Job, the Job itself.
@@ -125,7 +126,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     @property
     @abstractmethod
     def workers_by_role(self) -> list[int]:
-        """How many pods each role runs side by side."""
+        """How many pods each role runs at the same time."""
 
     @property
     @abstractmethod
@@ -149,7 +150,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @abstractmethod
     def owns(self, pod: Pod) -> bool:
-        """Return whether the pod is one of the job's."""
+        """Return whether the pod belongs to the job."""
 
     @abstractmethod
     def _count_elsewhere(self) -> RemoteCounts:
@@ -157,7 +158,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def may_fail(self) -> int | None:
-        """The number of pods that may fail; None if that is not one number, or if a failure restarts the job."""
+        """The number of pods that may fail; None if there is no single number, or if a failure restarts the job."""
         return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 and self.array is None else None
 
     @property
@@ -167,7 +168,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def counted_restarts(self) -> int:
-        """How many restarts `maxRestarts` counts: those that follow a failure, not an interruption."""
+        """How many restarts count towards `maxRestarts`: restarts after a failure, not after an interruption."""
         return 0
 
     @property
@@ -227,19 +228,19 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def manager(self) -> str:
-        """The external controller that runs the job and writes its status; "" if Muster does."""
+        """The external controller that runs the job and writes its status; "" if Muster runs it."""
         name = self.source.spec.managed_by or self.CONTROLLER
         return "" if name in (self.CONTROLLER, MULTI_KUEUE_CONTROLLER) else name
 
     @property
     def has_fixed_size(self) -> bool:
         """Whether the workers have fixed ranks and a fixed WORLD_SIZE, so that a resize would break them."""
-        # Kueue's annotation does not tell: a webhook adds it to every Indexed Job that queues.
+        # Kueue's annotation does not show that: a webhook adds it to every Indexed Job that queues.
         return ELASTIC_ANNOTATION not in self.metadata.annotations and any(map(has_fixed_size, self.templates))
 
     @property
     def wanted(self) -> int:
-        """The desired number of pods, or for a Job with completions, of successes."""
+        """The desired number of pods; for a Job with completions, of successes."""
         return sum(role.wanted for role in self.roles)
 
     @property
@@ -254,7 +255,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def remote_counts(self) -> RemoteCounts | None:
-        """The pods' counts if MultiKueue runs the job in another cluster; None if its pods are in this one."""
+        """The pods' counts if MultiKueue runs the job in another cluster; None if its pods are in this cluster."""
         return self._count_elsewhere() if self.source.spec.managed_by == MULTI_KUEUE_CONTROLLER else None
 
     @property
@@ -265,7 +266,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def failed(self) -> int:
-        """How many pods the job's status counts as failed, without those of a Job that was interrupted as a whole."""
+        """How many pods the job's status counts as failed, without pods of a Job that was interrupted as a whole."""
         return sum(job.status.failed for job in self.jobs if job.status.failed and not _is_job_interrupted(job))
 
     @property
@@ -275,7 +276,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def failed_trials(self) -> Indexes:
-        """The ranks of a sweep's trials that have failed for good."""
+        """The ranks of a sweep's trials that have failed permanently."""
         if self.array is None:
             return Indexes()
         status = self.jobs[0].status
@@ -291,7 +292,7 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     @property
     def ended_trials(self) -> Indexes:
-        """The ranks of a sweep's trials that succeeded, failed for good or were cancelled."""
+        """The ranks of a sweep's trials that succeeded, failed permanently or were cancelled."""
         if self.array is None:
             return Indexes()
         status = self.jobs[0].status
@@ -356,7 +357,7 @@ class JobRecord(Struct, frozen=True, gc=False):
         return str(role.first + int(job_index) * role.each + int(index))
 
     def role_of(self, rank: str) -> str:
-        """Return the name of a rank's role; "" if the job has only one role, or no worker of this rank."""
+        """Return the name of a rank's role; "" if the job has only one role, or no worker with this rank."""
         if len(self.roles) < 2 or not rank.isdecimal():
             return ""
         return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
@@ -376,7 +377,7 @@ class JobRecord(Struct, frozen=True, gc=False):
     def name_of_gone_pod(self, job_name: str, pod_name: str) -> str:
         """Return the display name of a deleted pod, as `name_of_pod`, from its name and the name of its Job.
 
-        `pod NAME` if the rank is unknown.
+        Return `pod NAME` if the rank is unknown.
         """
         job = next((one for one in self.jobs if one.metadata.name == job_name), None)
         index = pod_name.removeprefix(f"{job_name}-").rpartition("-")[0]

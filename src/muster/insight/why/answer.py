@@ -1,4 +1,4 @@
-"""The answer of `muster why` about one job, as lines for users and as a document for programs. Pure."""
+"""Render the answer of `muster why` about one job, as lines for users and as a document for programs. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -35,9 +35,9 @@ def render_lines(readings: JobReadings, levels: Sequence[JobLevel]) -> list[str]
 
 
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
-    """Return the lines about failed pods: as a block of their own once the job has failed.
+    """Return the lines about failed pods; for a failed job, as a block of their own.
 
-    The result is None for a cancelled or completed job: the user ended the pods, or their failures no longer matter.
+    The result is empty for a cancelled or completed job: the user ended the pods, or their failures no longer matter.
     """
     if state.word == "Cancelling":
         return []

@@ -1,4 +1,4 @@
-"""Find the jobs that a waiting pod must not share a node with, by anti-affinity of either pod. Pure.
+"""Find the jobs with which a waiting pod must not share a node, because of anti-affinity of either pod. Pure.
 
 `muster run --exclusive` sets such a rule.
 """
@@ -12,9 +12,9 @@ from muster.gang.terms import NO_TERMS, PodTerms, terms_of
 
 
 def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the names of other jobs from whose nodes the waiting pod's anti-affinity keeps it away, sorted.
+    """Return the names of other jobs from whose nodes anti-affinity excludes the waiting pod, sorted.
 
-    A job of another namespace is named `NAMESPACE/NAME`. Labels of namespaces are not known here: a rule that selects
+    A job of another namespace is named `NAMESPACE/NAME`. Labels of namespaces are unknown here, so a rule that selects
     namespaces by labels counts only if it selects all.
     """
     own, rules = job_of(waiting), _read_rules(waiting)

@@ -1,4 +1,4 @@
-"""The level of the cluster: which cluster runs the job, if MultiKueue has several (Kueue KEP-693). Pure."""
+"""Describe the level of the cluster: which cluster runs the job, if MultiKueue has several (Kueue KEP-693). Pure."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ def describe_cluster(readings: JobReadings) -> JobLevel:
 
 
 def _describe_home(readings: JobReadings, name: str) -> JobLevel:
-    """Return the level that says which cluster runs the job, and for how long it is out of reach if it is.
+    """Return the level that says which cluster runs the job, and for how long the cluster has been unreachable.
 
-    name: of the cluster.
+    name: the name of the cluster.
     """
     home = next((one for one in readings.clusters if one.name == name), None)
     if home is None or home.word != "Lost":

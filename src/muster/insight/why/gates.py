@@ -19,7 +19,11 @@ _WHEN: Final = {
 
 
 class Gate(Struct, frozen=True):
-    """A scheduling gate. pods: the number of pods that have it. opener: the program that removes the gate, and when."""
+    """A scheduling gate.
+
+    pods: the number of pods that have it.
+    opener: the program that removes the gate, and when.
+    """
 
     name: str
     pods: int

@@ -1,4 +1,4 @@
-"""The six levels that a job goes through, in their order. Pure."""
+"""Describe the six levels that a job passes, in their order. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -37,9 +37,10 @@ def describe_levels(readings: JobReadings) -> list[JobLevel]:
 
 
 def join_levels(here: Sequence[JobLevel], there: Sequence[JobLevel]) -> list[JobLevel]:
-    """Return the manager's levels of a job that runs in another cluster, with those about pods from there.
+    """Return the levels of a job that runs in another cluster: the manager's levels, with the pods' levels from there.
 
-    here: the manager's levels. there: the worker cluster's.
+    here: the manager's levels.
+    there: the worker cluster's levels.
     """
     of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

@@ -1,4 +1,4 @@
-"""The level of placement: the nodes of the job's pods, or why they have none. Pure."""
+"""Describe the level of placement: the nodes of the job's pods, or why they have none. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from muster.insight.text import format_age, format_ranges
 from muster.insight.why.gates import find_gates
 from muster.insight.why.readings import JobLevel, JobReadings
 
-# The maximum number of nodes that are named; more are counted.
+# The maximum number of nodes that are named; further nodes are counted.
 NODES_NAMED = 16
 
 
@@ -71,7 +71,7 @@ def _list_later_roles(readings: JobReadings) -> list[str]:
 
 
 def _describe_elsewhere(readings: JobReadings) -> JobLevel | None:
-    """Return the level of a job whose pods run in another cluster; None if the pods are in this one."""
+    """Return the level of a job whose pods run in another cluster; None if the pods are in this cluster."""
     cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
     if not cluster or readings.job is None or readings.job.remote_counts is None:
         return None
@@ -93,7 +93,10 @@ def _describe_missing_pods(readings: JobReadings) -> JobLevel:
 
 
 def _list_nodes(job: JobRecord | None, nodes: Mapping[str, list[Pod]]) -> list[str]:
-    """Return a line for each node with the ranks there; with many nodes, how many nodes have how many pods."""
+    """Return a line for each node with the ranks there.
+
+    If there are many nodes, count them by number of pods instead.
+    """
     if len(nodes) <= NODES_NAMED:
         return [_list_ranks(job, *item) for item in sorted(nodes.items())]
     sizes = Counter(len(pods) for pods in nodes.values())

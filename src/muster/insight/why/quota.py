@@ -1,4 +1,4 @@
-"""The level of quota: the job's queue, its position there, the quota that it lacks and who uses that. Pure."""
+"""Describe the level of quota: the job's queue, its position, the quota that it lacks, and which jobs use it. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -131,9 +131,9 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
 
 
 def _tabulate_needs(readings: JobReadings) -> list[str | DetailTable]:
-    """Return a table of the job's requests and the quota of its queue; nothing without requests.
+    """Return a table of the job's requests and the quota of its queue; empty without requests.
 
-    Sentences about requests that exceed all there is follow the table.
+    Sentences about requests that exceed all quota follow the table.
     """
     if not readings.needs:
         return []

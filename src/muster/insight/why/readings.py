@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from muster.insight.forecasts.forecast import Holder, Need
     from muster.queueing.scheduling.estimate import StartEstimate
 
-# The way in which messages name another workload.
+# The form in which messages name another workload.
 _ANOTHER = r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)"
 
 State = Literal["done", "here", "later", "none"]
@@ -34,10 +34,10 @@ class JobReadings(Struct, frozen=True):
     waiting: how many workloads wait in that queue.
     strict: whether the queue is StrictFIFO.
     head: why the first workload of the queue waits.
-    verdict: why the job can never start, or the nodes that it waits for.
+    verdict: why the job can never start, or the nodes for which it waits.
     names: the names of other workloads' jobs, by workload UID.
-    owners: who submitted them, by namespace and name.
-    clusters: the clusters that the job may run in, if MultiKueue dispatches it.
+    owners: the users who submitted them, by namespace and name.
+    clusters: the clusters in which the job may run, if MultiKueue dispatches it.
     needs, holders: the job's requests, and which workloads use the missing quota; empty if the user may not see that.
     apart: the jobs whose nodes a waiting pod of the job must avoid.
     stopped: the kind and name of each of the job's queues that a user stopped.
@@ -92,8 +92,8 @@ class DetailTable(Struct, frozen=True):
 class JobLevel(Struct, frozen=True):
     """One of the six levels that a job passes.
 
-    state: done; here, if this level holds the job; later, if the job has not come so far; none, if the level does not
-    apply to the job.
+    state: `done`; `here` if this level holds the job; `later` if the job has not reached it; `none` if the level does
+    not apply to the job.
     """
 
     name: str

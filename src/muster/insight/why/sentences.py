@@ -16,11 +16,11 @@ _DAY = timedelta(days=1)
 
 
 def describe_failures(readings: JobReadings) -> list[str]:
-    """Return a line for each known failure of a pod, then one line with the job's conditions and Kubernetes' words.
+    """Return a line for each known failure of a pod, then one line with the job's conditions and Kubernetes' messages.
 
-    The only failure of a job that has ended gets no line, because its state says it already. While the job has not
-    ended, interrupted pods are no failures: `describe_interruptions` describes them. The result is empty without
-    failures and without a job.
+    If a job that has ended has only one failure, it gets no line, because the job's state already contains it. While
+    the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them. The result is
+    empty without failures and without a job.
     """
     if readings.job is None:
         return []
@@ -35,9 +35,9 @@ def describe_failures(readings: JobReadings) -> list[str]:
 
 
 def describe_interruptions(readings: JobReadings) -> list[str]:
-    """Return a line for each interruption of an unfinished job: the job's own count, or else those of its pods.
+    """Return lines about the interruptions of an unfinished job: the job's own count, or else those of its pods.
 
-    None after the job's end. Of many pods only the first few have a line.
+    The result is empty after the job's end. If there are many pods, only the first few have a line.
     """
     job = readings.job
     if job is None or readings.state.finished:
@@ -55,7 +55,10 @@ def describe_notices(readings: JobReadings) -> str:
 
 
 def describe_estimate(estimate: "StartEstimate", now: datetime, *, with_clock: bool = True) -> str:
-    """Return an estimate as a sentence. with_clock: whether it also has the time of day on this machine."""
+    """Return an estimate as a sentence.
+
+    with_clock: whether the sentence also has the time of day on this machine.
+    """
     if estimate.at is None:
         return f"{estimate.certainty}: {estimate.because}"
     if (estimate.at - now).total_seconds() < 1:

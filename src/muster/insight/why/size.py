@@ -1,4 +1,4 @@
-"""The level of size: how many pods the job has, and whether that may change. Pure."""
+"""Describe the level of size: how many pods the job has, and whether that may change. Pure."""
 
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.insight.jobs.failures import count_of, describe_cancelled_trials

@@ -1,4 +1,4 @@
-"""The levels of readiness and of the common start of a group. Pure."""
+"""Describe the levels of readiness and of the common start of a group. Pure."""
 
 from datetime import datetime
 
@@ -37,7 +37,7 @@ def describe_readiness(readings: JobReadings) -> JobLevel:
 
 
 def _explain_unready(readings: JobReadings) -> list[str]:
-    """Return lines on what the pods that are not ready wait for; of many only the first few."""
+    """Return lines on why pods are not ready. If there are many, only the first few are listed."""
     if readings.job is None:
         return []
     waiting = (pod for pod in readings.live if not is_ready(pod) and not is_unheard(pod))

@@ -30,10 +30,10 @@ def decide(
 ) -> CronJobPlan:
     """Return the work to do for a CronJob.
 
-    jobs: the Jobs that it controls.
+    jobs: the Jobs that the CronJob controls.
     zone: the time zone of a schedule that names none; None for the time zone of the machine.
     missing: UIDs of active Jobs that the server no longer has.
-    since: when the present schedule was written, if that is known.
+    since: when the current schedule was written; None if that is unknown.
     """
     status, notes = _observe(cron_job.status, jobs, missing)
     rests = cron_job.spec.suspend or cron_job.metadata.deletion_timestamp is not None
@@ -57,7 +57,8 @@ def decide(
 def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
     """Return the status after the server created the Job of a start.
 
-    The Job is listed as active unless it has ended. at: the time of the start, which becomes the last one.
+    The Job is added to the active Jobs unless it has ended.
+    at: the time of the start, which becomes `lastScheduleTime`.
     """
     meta = job.metadata
     active = status.active
@@ -75,7 +76,7 @@ def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
 
 
 def make_job(cron_job: CronJob, at: datetime) -> Job:
-    """Return the Job for a start. Its name contains the minute, so that no start creates two Jobs.
+    """Return the Job for the start at `at`. Its name contains the minute, so that no start creates two Jobs.
 
     The Job's submitter is the submitter of the CronJob, whatever the template says.
     """
@@ -120,7 +121,7 @@ def _observe(
 
 
 def _plan_start(cron_job: CronJob, status: CronJobStatus, jobs: Sequence[Job], at: datetime) -> Start | None:
-    """Return the Job to create for the start at `at`, and the running Jobs to delete before.
+    """Return the Job to create for the start at `at`, and the running Jobs to delete first.
 
     Return None if the concurrency policy forbids the start because a Job still runs.
     """

@@ -1,6 +1,7 @@
 """Find the start of a CronJob that is due, with the rules and messages of kube-controller-manager.
 
 Only the last missed start counts: a controller that was down for a week starts one Job, not one for each day.
+
 Source: pkg/controller/cronjob.
 """
 
@@ -15,14 +16,14 @@ from muster.api.values.schedules import Schedule, ScheduleError, find_zone, pars
 # More missed starts than this show that a clock or a deadline is wrong, and are reported.
 MANY_MISSED = 100
 
-# If a clock was set back by more than this, cron takes the earlier time as wrong, and ignores what was recorded then.
+# If a clock was set back by more than this, `_find_begin` ignores the recorded times, which are in the future.
 _FURTHEST_BACK = timedelta(hours=3)
 
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 
 
 class Timing(Struct, frozen=True):
-    """The due start and the next start of a CronJob, by its present schedule.
+    """The due start and the next start of a CronJob, by its current schedule.
 
     due: the missed start to catch up on; None if there is none.
     following: the next start; None if the schedule cannot be followed.
@@ -37,7 +38,7 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
     """Return the due start and the next start of a CronJob.
 
     zone: the time zone of a schedule that names none.
-    since: when the present schedule was written, if that is known; earlier starts do not count as missed.
+    since: when the current schedule was written; earlier starts do not count as missed. None if that is unknown.
     """
     spec = cron_job.spec
     if spec.time_zone is not None:

@@ -1,6 +1,7 @@
 """Count each ended pod exactly once, even if the controller crashes.
 
 A pod is created with a finalizer, so it cannot vanish uncounted. It is counted in three steps:
+
 1. Its UID is added to `uncountedTerminatedPods` and that status is stored. A succeeded pod of an Indexed Job is added
 to `completedIndexes` instead.
 2. Its finalizer is removed.
@@ -30,15 +31,15 @@ MAX_UNCOUNTED = 500
 
 
 class EndedPods(Struct, frozen=True):
-    """The number of ended pods of a Job, including those that the stored status does not count yet.
+    """The number of ended pods of a Job, including pods that the stored status does not count yet.
 
-    succeeded: how many pods succeeded; for an Indexed Job how many indexes did.
-    failed: how many pods failed, without those that the podFailurePolicy ignores.
+    succeeded: how many pods succeeded; for an Indexed Job, how many indexes succeeded.
+    failed: how many pods failed, without failures that the podFailurePolicy ignores.
     completed: the indexes in range that have succeeded; empty for a NonIndexed Job.
-    failed_indexes: the indexes in range that have failed for good or were cancelled; None without a back-off limit per
-    index.
+    failed_indexes: the indexes in range that have failed permanently or were cancelled; None without a back-off limit
+    per index.
     new_succeeded, new_failed: the ended pods that the stored status does not count yet. Ignored failures are included.
-    awaiting: by index, the failed pod that is kept until its replacement has copied its count of failures.
+    awaiting: the failed pod of each index that is kept until its replacement has copied its count of failures.
     """
 
     succeeded: int
@@ -53,8 +54,8 @@ class EndedPods(Struct, frozen=True):
 class CountChanges(Struct, frozen=True):
     """The changes that one decision makes to the counts in a Job's status.
 
-    release: the pods whose finalizer is removed once the status is stored.
-    more: whether there are more such pods than one decision handles.
+    release: the pods whose finalizer is removed after the status is stored.
+    more: whether more pods are left to release than one decision handles.
     judged: the actions of the podFailurePolicy on the pods of this decision.
     interrupted: the pods that the platform ended, which do not count as failures. Pods that a suspension ended are left
     out, because the suspension is recorded as one interruption.
@@ -146,7 +147,7 @@ def _fails_index(terms: JobTerms, member: Member) -> bool:
 def _find_awaiting(
     terms: JobTerms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
 ) -> dict[int, Member]:
-    """Return for each index to be retried the failed pod with the highest count; of equal counts, the latest pod."""
+    """Return the failed pod of each index to be retried: the pod with the most failures, or the latest of equals."""
     active = {member.index for member in census.active}
     awaiting: dict[int, Member] = {}
     for member in ours:
@@ -165,7 +166,7 @@ def _rank(member: Member) -> tuple[int, object]:
 
 
 class _Books(Struct):
-    """The lists that `record` is building."""
+    """The UIDs of uncounted pods, succeeded and failed, to which `record` adds."""
 
     succeeded: list[str]
     failed: list[str]
@@ -190,7 +191,7 @@ def record(
 ) -> CountChanges:
     """Record ended pods in the status, and choose the pods whose finalizer may be removed.
 
-    untracked: UIDs of pods that lose their finalizer elsewhere (surplus pods, which never count).
+    untracked: UIDs of surplus pods, which never count; their finalizer is removed when they are deleted.
     let_all_go: whether the Job ends or is being deleted, so that every pod may lose its finalizer.
     count_all_failed: whether the Job fails, so that pods that have not ended count as failed.
     """

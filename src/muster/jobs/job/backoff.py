@@ -1,10 +1,10 @@
 """Decide when a failed pod may be replaced.
 
-10 s after the first failure, doubling with each further one, up to 10 min.
+The delay is 10 s after the first failure, and doubles with each further failure, up to 10 min.
 
 Without a limit per index, all failures of the Job since its last success count (`Backoff`, kept in memory between
-decisions and rebuilt from the remaining pods after a restart). With a limit, each index counts its own failures. That
-count is copied in annotations from a failed pod to its replacement, so only deleting the pod loses it.
+decisions and rebuilt from the remaining pods after a restart). With a limit, each index counts its own failures.
+Annotations copy that count from a failed pod to its replacement, so only deleting the pod loses it.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Backoff(Struct, frozen=True):
     """The failures of a Job since its last success.
 
-    failures: how many there are. last_failure: the time of the last one; None if there is none.
+    failures: the number of failures.
+    last_failure: the time of the last failure; None if there is none.
     """
 
     failures: int = 0
@@ -46,12 +47,12 @@ class Backoff(Struct, frozen=True):
         return Backoff(len(later), max(later, default=None))
 
     def until(self) -> datetime | None:
-        """Return the time from which pods may be created; None for at once."""
+        """Return the time from which pods may be created; None if they may be created now."""
         return None if self.last_failure is None else self.last_failure + compute_delay(self.failures)
 
 
 def compute_delay(failures: int) -> timedelta:
-    """Return how long to wait after the last of this number of failures."""
+    """Return how long to wait before the next pod, from the last of `failures` failures."""
     if failures <= 0:
         return timedelta(0)
     doublings = min(failures - 1, 6)  # 10 s * 2^6 is past the longest delay

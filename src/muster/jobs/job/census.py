@@ -1,7 +1,7 @@
 """Read the pods of one Job, each pod once, and sort them by state.
 
-`Member` has the fields that the algorithm needs of a pod; `Census` sorts members by state. Pods that ended and lost the
-tracking finalizer are counted in the status already, and are left out.
+`Member` has the fields of a pod that the algorithm needs; `Census` sorts members by state. Pods that ended and lost the
+tracking finalizer are already counted in the status, and are left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ _MAX_INT32 = 2**31 - 1
 
 
 class Member(Struct, frozen=True):
-    """One pod of a Job, as the decision sees it.
+    """One pod of a Job, with the fields that the decision needs.
 
-    index: its completion index, or NO_INDEX if it has no valid one.
+    index: the pod's completion index, or NO_INDEX if it has no valid one.
     tracked: whether the pod has the finalizer, so that the status does not count it yet.
     """
 
@@ -35,7 +35,7 @@ class Member(Struct, frozen=True):
 
     @classmethod
     def of(cls, pod: Pod) -> Self:
-        """Return what the decision needs to know about a pod."""
+        """Return the fields of a pod that the decision needs."""
         meta, phase = pod.metadata, pod.status.phase
         return cls(
             pod,
@@ -74,7 +74,7 @@ class Census(Struct, frozen=True):
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> Self:
-        """Sort these pods by state, without pods that have ended and are counted in the status."""
+        """Return the census of these pods, without pods that have ended and are counted in the status."""
         members = sorted((Member.of(pod) for pod in pods), key=_sort_by_index)
         return cls(
             tuple(member for member in members if not member.ended and not member.deleting),
@@ -100,7 +100,7 @@ def completion_index(pod: Pod) -> int:
 
 
 def failures_of_index(pod: Pod) -> tuple[int, int]:
-    """Return how many earlier pods of the same index failed: those that count, and those that the policy ignores.
+    """Return how many earlier pods of the same index failed: failures that count, and failures that the policy ignores.
 
     A failed pod's replacement copies the annotations with these numbers. Users can edit them; an invalid number is read
     as 0.

@@ -28,7 +28,7 @@ FAILURE_TARGET = "FailureTarget"
 COMPLETE = "Complete"
 FAILED = "Failed"
 
-# The reason of a job that a user has cancelled.
+# The reason of the condition of a job that a user has cancelled.
 CANCELLED = "Cancelled"
 
 # The reason of a Job's end by its podFailurePolicy.
@@ -111,9 +111,9 @@ def find_announced_end(job: Job) -> Verdict | None:
 def ensure(
     conditions: Conditions, type: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[Conditions, bool]:
-    """Return the conditions with the condition of this type set, and whether that changes anything.
+    """Return the conditions with the condition of this type set, and whether that changes any condition.
 
-    A missing condition is never added as False. `lastTransitionTime` stays unless the status flips.
+    A missing condition is never added as False. `lastTransitionTime` changes only if the status changes.
     """
     for at, old in enumerate(conditions):
         if old.type == type:

@@ -42,10 +42,10 @@ def decide(
 ) -> JobPlan:
     """Return what to do about the Job now.
 
-    backoff: the last plan's; None after a restart, when it is rebuilt from the remaining pods.
-    outcome: which of this decision's work on pods succeeded; None before the work was tried, which assumes that all of
-    it succeeds.
-    closing: whether the Job's namespace is being deleted, so that no pod can be created any more.
+    backoff: the back-off of the last plan; None after a restart, when it is rebuilt from the remaining pods.
+    outcome: which of this decision's work on pods succeeded. None before the work was tried; the plan then assumes that
+    all of it succeeds.
+    closing: whether the Job's namespace is being deleted, so that no pod can be created in it.
     """
     if conditions.finish(job) is not None:
         return JobPlan(job.status, backoff=backoff)
@@ -56,7 +56,7 @@ def decide(
 
 
 class _Decision(Struct, frozen=True):
-    """The counted state of a Job, from which a decision is made."""
+    """The counted state of a Job, from which `plan` makes the decision."""
 
     job: Job
     terms: JobTerms
@@ -103,7 +103,7 @@ class _Decision(Struct, frozen=True):
         verdict = self.verdict
         if verdict is None and self._is_complete(active):
             verdict = conditions.COMPLETIONS_REACHED
-        # A failure is only announced until every pod is deleted, because the pods that caused it may be deleted by
+        # A failure is only announced until every pod is deleted. The pods that caused the failure may be deleted by
         # then.
         ends = verdict is not None and (verdict.success or active <= 0)
         entry = record(
@@ -144,7 +144,8 @@ class _Decision(Struct, frozen=True):
     def _plan_deletion(self, member: Member, *, untrack: bool) -> Deletion:
         """Return how to delete a pod. A pod of a cancelled index never counts.
 
-        With a back-off limit per index, a pod that a suspension ends is kept until the next pod has copied its counts.
+        With a back-off limit per index, a pod that a suspension ends is kept until the next pod of the index has copied
+        its counts.
         """
         if member.index in self.terms.cancelled:
             return Deletion(member.pod, untrack=True)
@@ -175,10 +176,10 @@ class _Decision(Struct, frozen=True):
         return self.tally.succeeded >= self.terms.completions
 
     def _write_end(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
-        """Return the status with the interim condition of the verdict, and the notes of an end.
+        """Return the status with the interim condition of the verdict, and the notes about the Job's end.
 
-        If this write is the `last` one, and no pod is active, terminating or uncounted, the status also has the
-        terminal condition and the time of the end.
+        last: whether no later write of this decision follows. If so, and no pod is active, terminating or uncounted,
+        the status also has the terminal condition and the time of the end.
         """
         uncounted = status.uncounted_terminated_pods
         new_conditions = status.conditions
@@ -277,7 +278,7 @@ def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: JobTerms, 
 def _find_verdict(
     status: JobStatus, terms: JobTerms, census: Census, count: EndedPods, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
-    """Return the first reason to end the Job, other than having all its completions; None without a reason."""
+    """Return the first reason to end the Job, other than having all its completions; None if there is no reason."""
     if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
     satisfied = success_policy.match(terms.success_policy, terms.completions or 0, count.completed)
@@ -314,7 +315,7 @@ def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
 def _has_restarted_too_often(terms: JobTerms, census: Census) -> bool:
     """Return whether restarts in place exceed the limit.
 
-    Their number is compared with `>=` instead of `>`, because any restart exceeds a limit of 0.
+    Their number is compared with `>=` instead of `>`, because with a limit of 0 the first restart exceeds it.
     """
     if not terms.restarts_in_place:
         return False

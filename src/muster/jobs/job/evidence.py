@@ -1,7 +1,7 @@
-"""Find out how deleted pods ended, so that the failed Job's condition can say it. Pure.
+"""Find out how deleted pods ended, for the condition of the failed Job. Pure.
 
-Failed pods are kept, and their own status says how they failed. But pods whose containers restarted in place are
-deleted when the Job ends, and pods that a user deletes are gone at once.
+Failed pods are kept, and their own status shows how they failed. But pods whose containers restarted in place are
+deleted when the Job ends, and a pod that a user deletes leaves no status.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
     """Return how the first failed container ended; without one, which pod was deleted; else "".
 
-    Only pods that the end of the Job deletes are considered.
+    Only pods that are deleted because the Job ends are considered.
     pods: all pods of the Job.
-    failed: the pods because of which the Job fails now. If one of these is kept, the result is "", because that pod
+    failed: the pods whose failure ends the Job now. If one of these pods is kept, the result is "", because that pod
     shows how it ended.
     """
     if any(pod.status.phase == "Failed" and not is_deleting(pod) for pod in failed):
@@ -35,8 +35,8 @@ def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
 def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, *, or_fails: bool = False) -> str:
     """Return how the platform ended the first interrupted pod that no policy rule covers; "" if there is none.
 
-    A pod that ended with the suspension of its Job does not count: that Job starts again when it is resumed.
-    or_fails: whether a pod also counts if the rule that covers it fails the Job.
+    A pod that was ended by the suspension of its Job does not count, because a resume of the Job recreates the pod.
+    or_fails: whether a pod also counts if the policy rule that covers it fails the Job.
     """
     for pod in pods:
         interruption = interruption_of(pod)
@@ -49,7 +49,7 @@ def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, 
 
 
 def _list_ends(pod: Pod) -> Iterable[tuple[datetime, str]]:
-    """Yield when and how containers of a pod failed, in the words of a podFailurePolicy."""
+    """Yield when and how containers of a pod failed, in the wording of a podFailurePolicy."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         for ended in (status.state.terminated, status.last_state.terminated):
             if status.restart_count and ended is not None and ended.exit_code:

@@ -1,8 +1,8 @@
 """The work that one decision about a Job requests from the shell, and the shell's report on it.
 
-The order matters. First pods are created and deleted, then the status is stored. Only if the status was stored are
-finalizers removed, because the status must count a pod before its finalizer is removed. A crash between any two of
-these writes neither loses a pod nor counts it twice.
+The order matters. First, pods are created and deleted; then the status is stored. Finalizers are removed only after the
+status was stored, because the status must count a pod before its finalizer is removed. A crash between any two of these
+writes neither loses a pod nor counts it twice.
 """
 
 from datetime import datetime
@@ -18,10 +18,10 @@ from muster.jobs.job.backoff import Backoff
 class Creation(Struct, frozen=True):
     """A pod to create.
 
-    index: its completion index; None in a NonIndexed Job.
+    index: the pod's completion index; None in a NonIndexed Job.
     failures, ignored_failures: how many earlier pods of the index failed; None and 0 without a back-off limit per
     index.
-    interruptions: how many earlier pods of the index were interrupted; 0 without such a limit.
+    interruptions: how many earlier pods of the index were interrupted; 0 without a back-off limit per index.
     """
 
     index: int | None = None
@@ -57,14 +57,14 @@ class Outcome(Struct, frozen=True):
 class JobPlan(Struct, frozen=True):
     """The work to do for one Job now.
 
-    create, delete: pods, in order; never both.
+    create, delete: pods, in order. A plan never has both.
     status: the status to store if it differs from the stored one.
-    release: pods whose finalizer is removed once `status` is stored.
-    track: pods to which the finalizer is added again, because they shall count after all.
-    notes: events to record once `status` is stored.
-    wake_at: when to decide again even if nothing changes.
-    backoff: the back-off to pass to the next decision once `status` is stored.
-    more: there was more work than one plan may hold; decide again as soon as this one is done.
+    release: pods whose finalizer is removed after `status` is stored.
+    track: pods to which the finalizer is added again, so that they count.
+    notes: events to record after `status` is stored.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
+    backoff: the back-off to pass to the next decision after `status` is stored.
+    more: whether there is more work than one plan may hold. If so, decide again as soon as this plan is done.
     judged: for metrics, the actions of the podFailurePolicy on the pods counted here.
     """
 

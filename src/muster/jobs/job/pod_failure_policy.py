@@ -23,10 +23,10 @@ _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 class Judgement(Struct, frozen=True):
     """The verdict of the podFailurePolicy on a failed pod.
 
-    action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
+    action: the action of the matching rule; "" if no rule matches. The failure then counts unless it is excused.
     message: for FailJob, the message of the Job's condition.
-    excused: whether the platform ended or withdrew the pod and no rule counts that as a failure; a replacement then
-    does not wait.
+    excused: whether the platform ended or withdrew the pod, and no rule counts that as a failure. Its replacement then
+    starts without a back-off.
     """
 
     action: str = ""
@@ -57,7 +57,7 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
 
 
 def _find_evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    """Return how the pod matches the rule, in upstream's words; None if it does not."""
+    """Return how the pod matches the rule, in upstream's wording; None if it does not match."""
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         requirement = rule.on_exit_codes

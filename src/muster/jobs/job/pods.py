@@ -46,7 +46,7 @@ class PodTemplate:
         self._spec = _add_index_variable(template.spec) if JobTerms.of(job).indexed else template.spec
 
     def pod(self, creation: Creation) -> Pod:
-        """Return a pod to send to the API server, which completes its name."""
+        """Return a pod to send to the API server, which appends a random suffix to its `generateName`."""
         if creation.index is None:
             return Pod(metadata=self._meta, spec=self._spec)
         index = str(creation.index)

@@ -24,9 +24,9 @@ def is_gated(pod: Pod) -> bool:
 
 
 def add_gate(spec: dict[str, Any]) -> None:
-    """Add the gate to the spec of a new pod, unless the spec has it.
+    """Add the scheduling gate to the spec of a new pod, unless the spec has it.
 
-    The template of an elastic Job that Kueue admitted has it.
+    The template of an elastic Job that Kueue admitted has the gate already.
     """
     gates = spec.setdefault("schedulingGates", [])
     if {"name": GATE} not in gates:

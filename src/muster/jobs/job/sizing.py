@@ -28,8 +28,8 @@ MAX_PODS = 500
 class Resize(Struct, frozen=True):
     """The pods to create or delete now.
 
-    more: whether there is more to change than one decision does.
-    wake_at: the end of a back-off that delays some pods.
+    more: whether there is more to change than one decision changes.
+    wake_at: the end of a back-off that delays some pods; None if no pod is delayed.
     """
 
     delete: tuple[Member, ...] = ()
@@ -68,7 +68,7 @@ def wanted_active(terms: JobTerms, active: int, succeeded: int) -> int:
 
 
 def _find_surplus(terms: JobTerms, active: tuple[Member, ...], tally: EndedPods, at_least: int) -> list[Member]:
-    """Return `at_least` or more active pods to delete: all invalid pods, then the pods whose deletion loses least.
+    """Return `at_least` or more active pods to delete: all invalid pods, then the pods whose deletion loses least work.
 
     A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded.
     """
@@ -97,9 +97,10 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
-    """Return the sort key of a pod by how much its deletion loses, least first: upstream's order for all controllers.
+    """Return a sort key that puts first the pods whose deletion loses least work.
 
-    The order: not on a node, pending, not ready, ready for the shortest time, restarted most often, newest.
+    This is upstream's order for all controllers: not on a node, pending, not ready, ready for the shortest time,
+    restarted most often, newest.
     """
     pod = member.pod
     ready = find_condition(pod, "Ready") if is_ready(pod) else None
@@ -119,7 +120,7 @@ def _to_micros(moment: datetime | None) -> int:
 
 
 def _plan_new_indexes(terms: JobTerms, census: Census, tally: EndedPods, missing: int, now: datetime) -> Resize:
-    """Return new pods for the lowest indexes that have none; an index in back-off keeps its place in the order."""
+    """Return new pods for the lowest indexes that have none. An index in back-off keeps its place in the order."""
     taken = Indexes.of(member.index for member in census.active) | tally.completed
     if tally.failed_indexes is not None:
         taken |= tally.failed_indexes

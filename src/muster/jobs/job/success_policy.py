@@ -5,7 +5,7 @@ from muster.api.values.indexes import Indexes
 
 
 def match(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str:
-    """Return the condition message for the first rule that is satisfied; "" if none is."""
+    """Return the condition message for the first rule that is satisfied; "" if no rule is."""
     if policy is None or not succeeded:
         return ""
     for number, rule in enumerate(policy.rules):

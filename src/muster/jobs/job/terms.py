@@ -1,7 +1,8 @@
 """Read a Job's spec once, with the API server's defaults for missing fields.
 
-A Job without defaults (an old object, another server) is read as if it had them. 0 and absent differ everywhere:
-`completions` 0 is done at once; without `completions` the Job is a work queue.
+A Job without defaults (an old object, another server) is read as if it had them. A field with the value 0 always
+differs from an absent one: a Job with `completions: 0` is complete at once, and a Job without `completions` is a work
+queue.
 """
 
 from typing import Self
@@ -31,8 +32,8 @@ class JobTerms(Struct, frozen=True):
     restarts_in_place: whether containers restart inside their pod (restartPolicy OnFailure).
     is_of_jobset: whether a JobSet created the Job. The JobSet then counts the suspensions of all its Jobs.
     restarts_whole: whether the Job's JobSet restarts all pods when one pod is interrupted.
-    cancelled: the indexes that a user cancelled. They require a back-off limit per index, because only then an index
-    may end by itself.
+    cancelled: the indexes that a user cancelled. Only a Job with a back-off limit per index can have them, because only
+    then can one index end without the others.
     """
 
     indexed: bool
@@ -95,7 +96,7 @@ def _is_of_jobset(job: Job) -> bool:
 def _restarts_whole(job: Job, backoff_limit: int) -> bool:
     """Return whether the pods of a JobSet's Job are only useful together, so that losing one pod loses all.
 
-    That holds if they start together, if they are placed together with pods of other Jobs, and if the Job tolerates no
+    That holds if they start together, if they are placed together with pods of other Jobs, or if the Job tolerates no
     failure of a pod.
     """
     template = job.spec.template.metadata.annotations

@@ -2,8 +2,8 @@
 
 The Job stores its world in an annotation. Its pods copy the annotation, and their processes read it from a file.
 Workers rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never
-withdrawn, and every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost
-(`kubectl replace`), or may have been out of date when a pod was created.
+withdrawn, and a world that only a pod has recorded counts as much as the world that the Job has recorded. The Job's
+annotation may have been lost (`kubectl replace`), or may have been out of date when a pod was created.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from muster.jobs.job.quota import is_gated
 # On a pod: the size of the world when the pod was placed, as a bare number, for a variable like WORLD_SIZE.
 FIRST_SIZE_ANNOTATION = "muster.dev/world-size"
 
-# Readers of JSON agree on integers up to this value.
+# The largest integer that all JSON readers represent exactly.
 _MOST = 2**53 - 1
 # The longest text that is parsed; every world is shorter.
 _LONGEST_TEXT = 100
@@ -45,7 +45,7 @@ class Announcement(Struct, frozen=True):
 def make_announcement(job: Job, pods: Sequence[Pod]) -> Announcement | None:
     """Return the world to write on the Job or its pods.
 
-    Return None if they have it already, or if the Job has no world (any more).
+    Return None if they all have it already, or if the Job is not elastic or has ended.
     """
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
@@ -75,8 +75,8 @@ def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
 def has_world(job: Job) -> bool:
     """Return whether the Job is elastic, so that it has a world.
 
-    The Job is Indexed, and marked by the user or copied from such a Job with a world. A copy has no bounds: its size is
-    that of the Job.
+    An elastic Job is Indexed. It has the user's annotation `ELASTIC_ANNOTATION`, or it is the copy of such a Job in a
+    worker cluster, which has its world. A copy has no bounds: its size is the size of the original Job.
     """
     meta = job.metadata
     marked = ELASTIC_ANNOTATION in meta.annotations
@@ -86,7 +86,10 @@ def has_world(job: Job) -> bool:
 
 
 def find_current_world(job: Job, pods: Iterable[Pod] = ()) -> World:
-    """Return the world of an elastic Job: the newest recorded on it or its pods, or the next if the size differs."""
+    """Return the current world of an elastic Job.
+
+    It is the newest world that the Job or its pods record, or the next one if the Job's size differs from that.
+    """
     # A pod that waits for quota has a world that may never take effect, and no worker has read it.
     metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))
     worlds = [world for meta in (job.metadata, *metas_of_pods) if (world := world_of(meta))]
@@ -97,7 +100,7 @@ def find_current_world(job: Job, pods: Iterable[Pod] = ()) -> World:
 
 
 def world_of(meta: ObjectMeta) -> World | None:
-    """Return the world (size and epoch) in the object's annotation; None if there is none, or its text is not valid."""
+    """Return the world (size and epoch) in the object's annotation; None if the annotation is missing or invalid."""
     text = meta.annotations.get(WORLD_ANNOTATION, "")
     if not 0 < len(text) <= _LONGEST_TEXT:
         return None
@@ -116,7 +119,7 @@ def make_world_annotations(world: World) -> dict[str, str]:
 def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
     """Return the annotations that record a world on an existing pod.
 
-    A pod without a node has not started, so this world is also recorded as the one in which its worker starts.
+    A pod without a node has not started, so this world is also recorded as the world in which its worker starts.
     """
     return make_world_annotations(world) if pod.spec.node_name else birth_annotations(world)
 

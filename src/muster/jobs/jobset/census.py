@@ -43,10 +43,7 @@ class Census(Struct, frozen=True):
 
     @classmethod
     def of(cls, jobset: JobSet, jobs: Iterable[Job]) -> Self:
-        """Divide a JobSet's Jobs into active, successful, failed, surplus, and those of earlier attempts.
-
-        Jobs whose name fits no role are left out.
-        """
+        """Return the census of a JobSet's Jobs. Jobs whose names fit no role are left out."""
         roles = {role.name: role for role in jobset.spec.replicated_jobs}
         records = {record.name: record for record in jobset.status.replicated_jobs_status}
         active: list[Member] = []
@@ -80,7 +77,10 @@ class Census(Struct, frozen=True):
 
 
 def job_restarts(record: ReplicatedJobStatus | None, index: int) -> int:
-    """Return how many times the Job with this index was restarted without the other Jobs. record: the role's status."""
+    """Return how many times the Job with this index was restarted without the other Jobs of its role.
+
+    record: the role's status; None if the JobSet has none for it.
+    """
     return record.job_restarts[index] if record is not None and index < len(record.job_restarts) else 0
 
 

@@ -29,7 +29,7 @@ class Children:
         self._records = {record.name: record for record in jobset.status.replicated_jobs_status}
         self._global_replicas = 0
         self._group_replicas: dict[str, int] = {}
-        # By role: the index of its first Job among all Jobs, and in its group.
+        # By role: the index of its first Job among all Jobs of the JobSet, and among the Jobs of its group.
         self._first: dict[str, tuple[int, int]] = {}
         for role in jobset.spec.replicated_jobs:
             in_group = self._group_replicas.get(role.group_name, 0)
@@ -80,7 +80,7 @@ class Children:
         return add_barrier(job_template, jobset, epoch_of(jobset), self._start)
 
     def _make_labels(self, role: ReplicatedJob, index: int) -> dict[str, str]:
-        """Return the entries that the Job and its pods get both as labels and as annotations."""
+        """Return the key-value pairs that the Job and its pods get both as labels and as annotations."""
         jobset = self._jobset
         name = job_name(jobset, role.name, index)
         first, first_in_group = self._first[role.name]
@@ -104,7 +104,7 @@ class Children:
         return marks
 
     def _read_placement(self, role: ReplicatedJob) -> dict[str, str]:
-        """Return the annotations for exclusive placement: the JobSet's, overridden by its role's."""
+        """Return the annotations for exclusive placement: the JobSet's annotations, overridden by the role's."""
         placement: dict[str, str] = {}
         for annotations in (self._jobset.metadata.annotations, role.template.metadata.annotations):
             if names.EXCLUSIVE_TOPOLOGY in annotations:

@@ -28,7 +28,10 @@ def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
 
 
 def volume_claims(jobset: JobSet, owner: OwnerReference) -> Iterator[PersistentVolumeClaim]:
-    """Yield the claims that must exist; retained claims outlive the JobSet."""
+    """Yield the volume claims that must exist.
+
+    Claims with the policy Retain have no owner, so they outlive the JobSet.
+    """
     for policy in jobset.spec.volume_claim_policies:
         is_retained = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
         for template in policy.templates:

@@ -12,7 +12,7 @@ from muster.api.notes import Note
 from muster.jobs.interruption import INTERRUPTED, INTERRUPTIONS, add_interruptions
 from muster.jobs.jobset.start.decide import StartPlan
 
-# Setting one of these two True makes the other False, and changes nothing else of it.
+# Setting one of these two conditions True sets the other to False, and changes no other field of it.
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
 
 
@@ -29,7 +29,7 @@ class StatusRecord(Struct, frozen=True):
     def set(self, type: str, reason: str, message: str, *, true: bool = True, warns: bool = False) -> Self:
         """Return the record with this condition set. If that changes the condition, an event is added, too.
 
-        true: the status of the condition.
+        true: whether the condition's status is True.
         warns: whether the event is a warning.
         """
         new = Condition(
@@ -67,7 +67,10 @@ class StatusRecord(Struct, frozen=True):
         return record.not_restarting("JobSetFailed", "jobset failed").set_end(names.FAILED)
 
     def mark_suspended(self) -> Self:
-        """Return the record with the condition Suspended set to True, and Restarting set to False if it is there."""
+        """Return the record with the condition Suspended set to True.
+
+        If there is a condition Restarting, it becomes False.
+        """
         message = "jobset is suspended"
         return self.set(names.SUSPENDED, "SuspendedJobs", message).not_restarting("JobSetSuspended", message)
 
@@ -121,7 +124,7 @@ class StatusRecord(Struct, frozen=True):
 def _set_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
     """Return the conditions with this one set. A missing condition is never added as False.
 
-    `lastTransitionTime` stays unless the status flips.
+    `lastTransitionTime` changes only if the status changes.
     """
     true = new.status == "True"
     rival = _EXCLUSIVE.get(new.type) if true else None

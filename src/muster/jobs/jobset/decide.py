@@ -53,11 +53,11 @@ def decide(
     """Return what to do about the JobSet now.
 
     jobs: the Jobs that the JobSet controls.
-    group: which pods of its group have started.
+    group: which pods of the group that starts together have started.
     start: the settings for how pods wait for each other.
     pods: how often pods restarted in place.
-    refused: how often in a row the server refused to write a Job, by its name.
-    disturbed: the pods of the JobSet, if a Job has failed.
+    refused: how many times in a row the server refused to write a Job, by its name.
+    disturbed: the pods of the JobSet if a Job has failed, otherwise empty.
     """
     if jobset.metadata.deletion_timestamp is not None:
         return JobSetPlan(jobset.status)
@@ -73,7 +73,7 @@ class _Missing(Struct, frozen=True):
 
 
 class _Decision(Struct, frozen=True):
-    """The counted state of a JobSet, from which a decision is made."""
+    """The counted state of a JobSet, from which `plan` makes the decision."""
 
     jobset: JobSet
     census: Census
@@ -164,7 +164,7 @@ class _Decision(Struct, frozen=True):
         )
 
     def _record_suspension(self, record: StatusRecord) -> StatusRecord:
-        """Return the record with the suspension, which is an interruption if pods ran."""
+        """Return the record with the suspension. If pods ran, the suspension counts as an interruption."""
         jobset = self.jobset
         if not is_true(jobset.status.conditions, names.SUSPENDED) and self._has_run():
             record = record.add_interruption(describe_suspension(jobset.metadata), by_suspension=True)

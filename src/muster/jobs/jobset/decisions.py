@@ -1,4 +1,4 @@
-"""Describe the restart of a JobSet as a record. Pure."""
+"""Make the record of a decision to restart a JobSet. Pure."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from muster.jobs.jobset.plan import JobSetPlan
 
 
 def describe_restart(jobset: JobSet, plan: JobSetPlan, now: datetime) -> Decision | None:
-    """Return the record of a restart of all Jobs that the plan contains; None if it contains none."""
+    """Return the record of the restart of all Jobs that the plan contains; None if the plan contains no restart."""
     if plan.status.restarts <= jobset.status.restarts:
         return None
     meta, note = jobset.metadata, next((one for one in plan.notes), None)

@@ -8,7 +8,7 @@ from muster.api.batch import INDEXED, JobSpec
 def adjust_spec(spec: JobSpec, desired: JobSpec) -> JobSpec:
     """Return the spec of an existing child Job with the time limit of `desired`, and with its size if that may change.
 
-    The size, parallelism and completions together, changes only if `desired` is Indexed and the two are equal there.
+    The size is parallelism and completions. It changes only if `desired` is Indexed and both numbers are equal in it.
     """
     if spec.active_deadline_seconds != desired.active_deadline_seconds:
         spec = replace(spec, active_deadline_seconds=desired.active_deadline_seconds)

@@ -1,9 +1,10 @@
 """Place Jobs exclusively: no two Jobs have pods in the same topology domain (a rack, a node pool).
 
-Upstream places the first pod of a Job by affinity. It refuses the other pods until the first has a node, and then gives
-them a node selector for that domain, because its scheduler computes affinity slowly. Muster places all pods of a Job at
-once, so each pod has the same terms: affinity to the pods of its Job, and anti-affinity to every other Job. No pod is
-refused, the chosen domain has room for all pods, and a recreated pod runs where the others run.
+Upstream places the first pod of a Job by affinity. Its webhook refuses the other pods until the first pod has a node,
+and then gives them a node selector for that domain, because kube-scheduler computes affinity slowly. Muster places all
+pods of a Job at once, so each pod has the same terms: affinity to the pods of its Job, and anti-affinity to every other
+Job. No pod is refused, the chosen domain has room for all pods, and a recreated pod runs in the domain of the other
+pods.
 """
 
 from msgspec.structs import replace
@@ -14,15 +15,15 @@ from muster.api.meta import LabelSelector, LabelSelectorRequirement
 
 
 def is_placed_by_us(pod: Pod) -> bool:
-    """Return whether a pod of a JobSet gets Muster's affinity, because no nodes are reserved for its Job by label."""
+    """Return whether Muster adds affinity to a pod of a JobSet, because no nodes are reserved for its Job by label."""
     annotations = pod.metadata.annotations
     return names.JOBSET_NAME in annotations and names.NODE_SELECTOR_STRATEGY not in annotations
 
 
 def priority_label(pod: Pod) -> dict[str, str]:
-    """Return the label with a pod's priority.
+    """Return the label with a pod's priority; empty if the pod has no priority.
 
-    Anti-affinity applies only between Jobs of equal priority, so that others can preempt them.
+    Anti-affinity applies only between Jobs of equal priority, so that a Job of higher priority can preempt.
     """
     priority = pod.spec.priority
     return {} if priority is None else {names.PRIORITY_LABEL: str(priority)}
@@ -63,7 +64,7 @@ def exclusive_affinity(pod: Pod) -> Affinity | None:
 
 
 def _make_term(place: str, *wanted: LabelSelectorRequirement) -> PodAffinityTerm:
-    """Return a term that selects pods of any namespace."""
+    """Return an affinity term for the topology `place` that selects pods of any namespace."""
     return PodAffinityTerm(
         label_selector=LabelSelector(match_expressions=wanted), topology_key=place, namespace_selector=LabelSelector()
     )

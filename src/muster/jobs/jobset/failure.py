@@ -94,7 +94,7 @@ def _find_interrupted_end(member: Member) -> str | None:
 def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
     """Return how the platform ended a pod of a Job; "" if the Job continues without the pod.
 
-    or_fails: also describe a pod whose podFailurePolicy rule fails the Job.
+    or_fails: whether to describe also a pod whose podFailurePolicy rule fails the Job.
     """
     terms = JobTerms.of(member.job)
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
@@ -103,8 +103,8 @@ def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
 def is_excused(jobset: JobSet) -> bool:
     """Return whether a failure policy rule restarts the JobSet, uncounted, if a Job fails by its podFailurePolicy.
 
-    Users write that rule for the Job controller of Kubernetes. There, too, another Job may fail before the Job with the
-    interrupted pod does.
+    Users write that rule for the Job controller of Kubernetes. With that controller, too, another Job may fail before
+    the Job with the interrupted pod fails.
     """
     rules = jobset.spec.failure_policy.rules if jobset.spec.failure_policy is not None else ()
     return any(
@@ -114,7 +114,7 @@ def is_excused(jobset: JobSet) -> bool:
 
 
 def restart_interrupted(jobset: JobSet, record: StatusRecord, member: Member, message: str) -> StatusRecord:
-    """Return the record after an interruption: all Jobs restart, without counting as a restart.
+    """Return the record after an interruption: all Jobs restart, and `maxRestarts` does not count the restart.
 
     If a rule restarts the interrupted Job alone, only that Job restarts.
     """
@@ -134,7 +134,7 @@ def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:
 def find_matching_rule(
     rules: Iterable[FailurePolicyRule], failed: Sequence[Member]
 ) -> tuple[FailurePolicyRule | None, Member]:
-    """Return the first rule that a failed Job matches, with the Job that failed first among those that match it.
+    """Return the first rule that a failed Job matches, with the Job that failed first among the Jobs that match it.
 
     If no rule matches, return None with the Job that failed first of all.
     """
@@ -158,7 +158,7 @@ def is_met(rule: FailurePolicyRule, member: Member) -> bool:
 
 
 def find_first(failed: Sequence[Member]) -> Member:
-    """Return the Job that failed before all others."""
+    """Return the Job that failed first."""
     return min(failed, key=_find_failure_time)
 
 

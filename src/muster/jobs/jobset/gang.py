@@ -1,8 +1,9 @@
-"""Decide which pods of a JobSet form one gang: on request all of them, across its Jobs. Pure.
+"""Decide which pods of a JobSet form one gang: on request, all pods of all its Jobs. Pure.
 
-A JobSet requests that by the annotation `muster.dev/gang: "true"`. Without it each of its Jobs is a gang of its own. If
-a group starts together (`groupSchedulingConfig`), the pods of the group are the gang. Roles that wait for other roles
-are not part of it yet: roles that wait for the same condition form a stage, and are placed together.
+A JobSet requests that with the annotation `muster.dev/gang: "true"`. Without the annotation, each of its Jobs is a gang
+of its own. If a group starts together (`groupSchedulingConfig`), the pods of the group are the gang. Roles that wait
+for other roles are not part of the gang yet: roles that wait for the same condition form a stage, and are placed
+together.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.jobs.jobset.start.group import find_target_roles, is_target, status_of
 from muster.jobs.jobset.terms import is_in_order
 
-# On the pods of a JobSet that requests one gang.
+# The annotation's value on the pods of a JobSet that requests one gang.
 WHOLE = "true"
 
 
@@ -41,9 +42,9 @@ def is_one_gang(jobset: JobSet) -> bool:
 
 
 def at_once(jobset: JobSet) -> frozenset[str]:
-    """Return the replicated jobs whose pods must all have nodes at the same time.
+    """Return the names of the replicated jobs whose pods must all have nodes at the same time.
 
-    These are all of one gang, or those of a group that starts together until it has started.
+    These are all replicated jobs of one gang, or the replicated jobs of a group that has not started yet.
     """
     if is_one_gang(jobset):
         return frozenset(role.name for role in jobset.spec.replicated_jobs)

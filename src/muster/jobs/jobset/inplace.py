@@ -56,9 +56,9 @@ def attempt_of(pod: Pod) -> PodAttempt:
 
 
 def next_attempts(jobset: JobSet, standing: RestartCounts) -> tuple[int | None, int | None] | None:
-    """Return the latest attempt that is over, and the attempt that may run now.
+    """Return the latest attempt that is over, and the attempt that may run now. None for a number: there is none yet.
 
-    Return None if there were too many attempts. The first number never decreases, because a pod in a later attempt may
+    Return None if there were too many attempts. The first number never decreases, although a pod in a later attempt may
     be missing for a moment.
     """
     status, policy = jobset.status, jobset.spec.failure_policy
@@ -92,8 +92,8 @@ def in_place(jobset: JobSet, record: StatusRecord, standing: RestartCounts) -> S
 def _is_over_limit(jobset: JobSet, policy: FailurePolicy, latest: int, restarts: int) -> bool:
     """Return whether the restarts of the JobSet exceed the limit of its failure policy.
 
-    The restart count of the containers matters, too: an agent does not count the restarts of a container that fails at
-    once.
+    The restart count of the containers matters, too: an agent does not count the restarts of a container that fails
+    immediately.
     """
     uncounted = jobset.status.restarts - jobset.status.restarts_count_towards_max
     return max(restarts, latest - uncounted) > policy.max_restarts

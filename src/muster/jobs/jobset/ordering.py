@@ -1,4 +1,4 @@
-"""Decide which roles may start: by their dependencies, or one after the other."""
+"""Decide which roles may start: by their dependencies, or in the order of the startup policy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ class Startup(Struct, frozen=True):
 def find_startable_roles(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     """Return which roles may start now, by the counts in the status.
 
-    records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except those that depend on others.
+    records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except Jobs that depend on others.
     """
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
@@ -38,7 +38,7 @@ def find_startable_roles(jobset: JobSet, records: Sequence[ReplicatedJobStatus])
 def may_start(
     role: ReplicatedJob, roles: Mapping[str, ReplicatedJob], records: Mapping[str, ReplicatedJobStatus]
 ) -> bool:
-    """Return whether all dependencies of a role have reached the required state."""
+    """Return whether all roles on which a role depends have reached the state that it requires."""
     for needed in role.depends_on:
         record = records.get(needed.name)
         if record is None:

@@ -31,10 +31,11 @@ class JobSetPlan(Struct, frozen=True):
     service, claims: objects that must exist.
     change: existing Jobs that differ from their desired state.
     create: missing Jobs.
-    notes: events to record once `status` is stored.
-    wake_at: when to decide again even if nothing changes.
-    more: there was more to create, delete or change than one plan may hold; decide again as soon as this one is done.
-    expired: the JobSet's TTL is over, and the JobSet itself is deleted.
+    notes: events to record after `status` is stored.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
+    more: whether there is more to create, delete or change than one plan may hold. If so, decide again as soon as this
+    plan is done.
+    expired: whether the JobSet's TTL is over, so that the JobSet itself is deleted.
     start: the further work for the start of the group.
     """
 

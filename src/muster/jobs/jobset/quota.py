@@ -1,8 +1,8 @@
 """Decide which pods of a JobSet with a queue wait for quota. Pure.
 
 Pods that are created while their role wants more pods than it was granted get a scheduling gate. The gates of as many
-pods as were granted are removed, no matter which, because the Jobs of a role are alike. Quota that ended pods gave back
-is not granted again, because other workloads may have it.
+pods as were granted are removed, no matter which, because the Jobs of a role are alike. Quota that ended pods have
+returned is not granted again, because other workloads may use it.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Choose the slice of a JobSet's Jobs that one decision creates, changes or deletes.
 
-A slice is bounded, so that other JobSets get a turn before the next one. Jobs whose writes the server refuses come
-after all others, the most often refused last, so that they do not keep other Jobs from being tried.
+A slice is bounded, so that other JobSets are reconciled before the next slice. Jobs whose writes the server refuses
+come after all others, the most often refused last, so that they do not delay the other Jobs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,8 +27,9 @@ def take_slice(
 ) -> tuple[tuple[T, ...], Rest]:
     """Return the first `MAX_JOBS` items, and what is left for the next slice.
 
-    Jobs that the server never refused come first, then the others, the least refused first. name_of: returns the name
-    of the Job that an item concerns. refused: how many times in a row the server refused a Job, by name.
+    Jobs that the server never refused come first, then the others, the least refused first.
+    name_of: returns the name of the Job that an item concerns.
+    refused: how many times in a row the server refused a Job, by name.
     """
     new: list[T] = []
     tried: list[T] = []

@@ -25,7 +25,7 @@ def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, .
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether all pods that should run at once are ready or have succeeded; false for a suspended Job."""
+    """Return whether all pods that should run at the same time are ready or succeeded; False for a suspended Job."""
     return not job.spec.suspend and job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
@@ -43,8 +43,8 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
 def says_it_runs(status: JobSetStatus) -> bool:
     """Return whether the status says that the JobSet's pods may run.
 
-    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota for the
-    same time.
+    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota exactly
+    during that time.
     """
     return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 
@@ -74,7 +74,7 @@ def _make_status(role: ReplicatedJob, count: list[int], before: ReplicatedJobSta
 
 
 def _fit_counts(counts: tuple[int, ...], replicas: int) -> tuple[int, ...]:
-    """Return one count for each Job, or no counts while no Job was restarted alone."""
+    """Return one count for each Job, or no counts if no Job was ever restarted alone."""
     if not counts or len(counts) == replicas:
         return counts
     return (*counts[:replicas], *(0 for _ in range(replicas - len(counts))))

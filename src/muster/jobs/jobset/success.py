@@ -5,7 +5,10 @@ from muster.jobs.jobset.census import Census
 
 
 def has_succeeded(jobset: JobSet, census: Census) -> bool:
-    """Return whether enough Jobs of the roles that count have succeeded. Without a policy, all Jobs have to."""
+    """Return whether enough Jobs of the roles that the success policy names have succeeded.
+
+    Without a policy, all must.
+    """
     policy = jobset.spec.success_policy
     targets = policy.target_replicated_jobs if policy is not None else ()
     succeeded = sum(not targets or member.role in targets for member in census.successful)

@@ -36,7 +36,10 @@ _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, L
 def list_suspension_changes(
     jobset: JobSet, children: Children, active: Collection[Member], may_run: Collection[str]
 ) -> Iterator[JobChange]:
-    """Yield the changes that suspend, resume or resize Jobs that have not ended. may_run: the roles that may run."""
+    """Yield the changes that suspend, resume or resize Jobs that have not ended.
+
+    may_run: the names of the roles that may run.
+    """
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
     for member in active:
         if member.deleting:

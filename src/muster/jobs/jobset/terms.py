@@ -28,7 +28,7 @@ def finish(jobset: JobSet) -> Condition | None:
 
 
 def attempt_of(jobset: JobSet) -> int:
-    """Return how often the JobSet's pods were started again.
+    """Return how many times all pods of the JobSet were started again.
 
     Either all Jobs were recreated, or a suspension ended the pods and kept the Jobs.
     """

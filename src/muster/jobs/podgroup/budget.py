@@ -44,9 +44,9 @@ def needs_budget(group: PodGroup) -> bool:
 
 
 def budget_of(group: PodGroup) -> PodDisruptionBudget:
-    """Return the budget of a group that asks for one.
+    """Return the disruption budget of a group that requests one.
 
-    It protects the group's minimum, and is deleted with the group.
+    The budget protects the group's minimum, and is deleted with the group.
     """
     owner = OwnerReference(
         api_version=group.kind.api_version, kind=group.kind.kind, name=group.name, uid=group.uid, controller=True

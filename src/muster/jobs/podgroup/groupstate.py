@@ -35,7 +35,7 @@ class GroupState(Struct, frozen=True):
 
 
 def find_state(group: PodGroup, census: Census) -> GroupState:
-    """Return the stage of a group (empty, waiting, ready, broken or done), and what keeps it from running, if anything.
+    """Return the stage of a group, and why it cannot be scheduled if something prevents it.
 
     census: how many pods of the group are in each state.
     """

@@ -1,8 +1,10 @@
 """Decide what to do about a started group with fewer running pods than its minimum (scheduler KEP-34's controller).
 
-A restart or a failure is first written into the group's status. It then covers the pods that were created up to
-`restartedUntil`, so a controller that restarts continues with the remaining pods. Succeeded pods count as running, and
-are kept. A restart after an interruption is not counted, and is not delayed. Pure.
+Pure.
+
+A restart or a failure is first written into the group's status. It covers the pods that were created up to
+`restartedUntil`, so a controller that crashed and started again continues with the remaining pods. Succeeded pods count
+as running, and are kept. A restart after an interruption is not counted, and is not delayed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +25,7 @@ from muster.jobs.interruption import is_interrupted
 from muster.jobs.podgroup.census import Census, count
 from muster.jobs.podgroup.record import read
 
-# The longest back-off, as for Jobs, unless the first back-off is longer.
+# The longest back-off, equal to that of Jobs, unless the first back-off is longer.
 LONGEST_BACKOFF: Final = timedelta(minutes=10)
 
 

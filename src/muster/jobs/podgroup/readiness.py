@@ -17,7 +17,7 @@ class PodCounts(Struct, frozen=True):
 
 
 def still_needed(minimum: int, tally: PodCounts) -> int | None:
-    """Return how many of the pending pods need a node so that the minimum is reached; None if there are too few pods.
+    """Return how many pending pods need a node to reach the minimum; None if the group has too few pods.
 
     Succeeded pods count only if there are not enough pods without them.
     """

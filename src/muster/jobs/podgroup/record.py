@@ -21,19 +21,19 @@ class PodGroup(Struct, frozen=True):
 
     kind: the kind of the object.
     by: how pods name the group.
-    min_members: the number of pods that start together; 0: each pod starts alone.
+    min_members: the number of pods that start together. If it is 0, each pod starts alone.
     roles: the number of pods of each task; empty if the group names no tasks, or more pods in tasks than the minimum.
-    queue, priority_class: the names that the group gives; "" for none.
+    queue, priority_class: the names in the group's spec; "" for none.
     total_resources: the part of the namespace's quota that is reserved for the group.
     min_resources: the resources that must exist before the group is considered; the pods' own requests are more
     precise.
     required_topology, preferred_topology: the node label of a topology level. All pods must, or should, run in one
     domain of that level.
-    schedule_timeout_seconds: how long a partly placed group may stay after a crash; None: as long as for any gang.
-    policy: what to do when fewer pods run than the minimum; None: the controllers of the pods decide.
-    failed: why no pod of the group starts any more; "" unless the group has failed.
-    taken_back: which of its pods were deleted because the rest of the group found no room; "" if none were, or if the
-    group has started since.
+    schedule_timeout_seconds: how long a partly placed group may stay after a crash; None for the limit of all gangs.
+    policy: what to do when fewer pods run than the minimum. If it is None, the controllers of the pods decide.
+    failed: why no further pod of the group may start; "" unless the group has failed.
+    taken_back: which of its pods were deleted because the other pods found no room; "" if none were, or if the group
+    has started since.
     """
 
     kind: Kind[Any]
@@ -91,7 +91,7 @@ def _read_kube_batch(kind: Kind[Any], group: kubebatch.PodGroup) -> PodGroup:
 
 def _read_volcano(kind: Kind[Any], group: volcano.PodGroup) -> PodGroup:
     spec = group.spec
-    # As upstream: roles count only if their sum is at most the group's minimum.
+    # As in upstream, roles count only if their sum is at most the group's minimum.
     roles = spec.min_task_member if sum(spec.min_task_member.values()) <= spec.min_member else {}
     return _make_record(
         kind,

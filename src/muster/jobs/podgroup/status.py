@@ -1,4 +1,4 @@
-"""Write the status of a PodGroup in the words of its dialect."""
+"""Write the status of a PodGroup in the fields and phases of its dialect."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ C = TypeVar("C", Condition, PodGroupCondition)
 
 
 def status_of(group: Any, standing: GroupState, now: datetime) -> Any:
-    """Return the status that a PodGroup should have, of the type of its kind; unchanged parts keep their values."""
+    """Return the desired status of a PodGroup, of the status type of its kind. Unchanged parts keep their values."""
     return _WRITERS[type(group)](group, standing, now)
 
 
@@ -47,7 +47,7 @@ def _write_kube_batch(group: kubebatch.PodGroup, standing: GroupState, now: date
 
 
 def _write_volcano(group: volcano.PodGroup, standing: GroupState, now: datetime) -> volcano.PodGroupStatus:
-    # Volcano's controllers create pods once the group is in the queue, which needs nothing else here.
+    # Volcano's controllers create pods once the group is in the queue. Muster has no such queue to wait for.
     phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Completed"}
     phase = phases.get(standing.stage, "Inqueue")
     if standing.stage is Stage.EMPTY and group.status.phase == "Completed":
@@ -88,7 +88,10 @@ def _write_coscheduling(
 
 
 def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: GroupState) -> str:
-    """Return the phase by the rules of the coscheduling plugin's controller: a finished or failed group stays so."""
+    """Return the phase by the rules of the coscheduling plugin's controller.
+
+    A finished or failed group keeps its phase.
+    """
     census, least, old = standing.census, group.spec.min_member or 0, group.status.phase
     if old in ("Finished", "Failed") or not census.members + census.failed:
         return old or "Pending"
@@ -102,7 +105,7 @@ def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: GroupState)
 
 
 def _write_native(group: native.PodGroup, standing: GroupState, now: datetime) -> native.PodGroupStatus:
-    """Return the status of Kubernetes' own PodGroup; a group that was scheduled once stays scheduled."""
+    """Return the status of Kubernetes' own PodGroup. A group that was scheduled once stays scheduled."""
     conditions, make = group.status.conditions, _make_standard(now)
     if is_true(conditions, INITIALLY_SCHEDULED):
         return group.status
@@ -152,7 +155,7 @@ def _set_unschedulable(conditions: tuple[C, ...], standing: GroupState, make: _M
 def _set_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
     """Return the conditions with this one replacing the existing one of the same type.
 
-    The transition time is that of the last change of its status.
+    The transition time changes only if the status changes.
     """
     old = find(conditions, new.type)
     if old is None:

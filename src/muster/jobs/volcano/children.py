@@ -13,7 +13,7 @@ from muster.jobs.volcano.pods import claim_name, hosts_name, make_hosts, pod_gro
 
 
 class Children(Struct, frozen=True):
-    """The objects that a Job needs beside its pods."""
+    """The objects other than pods that a Job needs."""
 
     pod_group: PodGroup
     service: Service | None = None

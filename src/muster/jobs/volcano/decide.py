@@ -1,7 +1,7 @@
-"""Decide what to do about one of Volcano's Jobs: from the Job and its pods to a plan.
+"""Decide what to do about one of Volcano's Jobs. `decide` takes the Job and its pods, and returns a plan.
 
-The phases and their transitions are those of Volcano's controller (volcano-sh/volcano, pkg/controllers/job/state). One
-thing differs: a restart of the whole Job creates no pod before all old pods are gone.
+The phases and their transitions are those of Volcano's controller (volcano-sh/volcano, pkg/controllers/job/state).
+There is one difference: a restart of the whole Job creates no pod before all old pods are gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from muster.jobs.volcano.ttl import find_expiry
 _ENDS: Final = {ABORTING: ABORTED, COMPLETING: COMPLETED, TERMINATING: TERMINATED}
 _STOPS: Final = {ABORT_JOB: ABORTING, COMPLETE_JOB: COMPLETING, TERMINATE_JOB: TERMINATING}
 
-# The maximum number of pods that one decision creates, and deletes, so that other Jobs get a turn in between.
+# The maximum number of pods that one decision creates, and deletes, so that other Jobs are reconciled in between.
 AT_MOST: Final = 256
 
 EXHAUSTED: Final = "RetriesExhausted"
@@ -55,7 +55,7 @@ def decide(job: Job, pods: Iterable[Pod], *, now: datetime, lost: Iterable[Pod] 
     """Return the plan for a Job.
 
     pods: the pods that the Job controls.
-    lost: its pods that were deleted at once, so that they are no longer in `pods`.
+    lost: pods of the Job that were deleted without a grace period, so that they are no longer in `pods`.
     """
     plan = _decide_phase(job, list_members(pods), list_members(lost), now)
     if len(plan.create) <= AT_MOST and len(plan.delete) <= AT_MOST:
@@ -120,7 +120,8 @@ def _act(
     """Return the plan that carries out the action of a policy.
 
     counted: the status with the counts of pods.
-    present: the pods that no restart replaces.
+    present: the pods, without stale ones (`is_stale`).
+    action: the action that the policy requests.
     occurrence: the event for which the policy requests the action.
     """
     status, why = counted, f"{occurrence.message}: {action}"
@@ -162,7 +163,7 @@ def _sync(
     """Return the plan of a Job for which no policy requests an action: create missing pods, and update the phase.
 
     there: all pods of the Job.
-    present: the pods that no restart replaces.
+    present: the pods, without stale ones (`is_stale`).
     """
     if not counted.state.phase:
         counted = in_phase(job, counted, PENDING, now)
@@ -210,7 +211,7 @@ def _can_start(task: TaskSpec, ready: Mapping[str, int], least: Mapping[str, int
 
 
 def _change_phase(status: JobStatus) -> VolcanoJobPlan:
-    """Return the plan that only stores a phase; the next decision does the rest."""
+    """Return the plan that only stores the status with a new phase; the next decision does the remaining work."""
     return VolcanoJobPlan(status, notes=(_make_note(status),))
 
 

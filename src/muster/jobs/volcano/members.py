@@ -11,7 +11,7 @@ from muster.jobs.interruption import is_interrupted
 
 
 class Member(Struct, frozen=True):
-    """A pod of a Volcano Job, as the decision sees it.
+    """A pod of a Volcano Job, with the fields that the decision needs.
 
     version: how many times the Job had been stopped or restarted when the pod was created.
     retry: the number of the retry that replaces the pod; 0 if no retry does.

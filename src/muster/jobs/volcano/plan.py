@@ -1,7 +1,7 @@
 """The work that one decision about a Job requests from the shell.
 
 The shell creates the children, marks pods, stores the status, and only then deletes and creates pods. After a crash
-between any two writes the next decision can go on.
+between any two writes, the next decision can continue.
 """
 
 from datetime import datetime
@@ -18,14 +18,15 @@ class VolcanoJobPlan(Struct, frozen=True):
     """The work to do for one Job now.
 
     status: the status to store if it differs from the stored one.
-    children: the desired objects beside the pods; None: they stay as they are.
+    children: the desired objects other than pods; None to leave them unchanged.
     replaced: pods that the retry with the number `retry` replaces. Each of them is annotated with that number.
     retry: the number of that retry.
     delete: pods to delete.
     create: missing pods.
-    notes: events to record once the status is stored.
-    wake_at: when to decide again even if nothing changes.
-    more: whether there is more to create or delete than one plan holds; decide again as soon as this one is done.
+    notes: events to record after the status is stored.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
+    more: whether there is more to create or delete than one plan holds. If so, decide again as soon as this plan is
+    done.
     ungroup: whether to delete the PodGroup, because no pod is placed any more.
     expired: whether to delete the Job itself, because its TTL is over.
     """

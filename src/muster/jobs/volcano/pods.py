@@ -35,7 +35,7 @@ _PORT_NAME = "pytorchjob-port"
 
 
 def pod_name(job: Job, task: str, index: int) -> str:
-    """Return the name of a pod, which TorchX and others rely on."""
+    """Return the name of a pod. TorchX and other clients rely on this form."""
     return f"{job.metadata.name}-{task}-{index}"
 
 
@@ -50,15 +50,18 @@ def hosts_name(job: Job) -> str:
 
 
 def claim_name(job: Job, place: int) -> str:
-    """Return the name of the claim for a volume. place: the volume's position in the list."""
+    """Return the name of the PersistentVolumeClaim for a volume of a Job.
+
+    place: the volume's index in the Job's list of volumes.
+    """
     return job.spec.volumes[place].volume_claim_name or f"{job.metadata.name}-volume-{place}"
 
 
 class _Common(Struct, frozen=True):
     """The additions by plugins that all pods of a Job share.
 
-    hosts: the variables of the plugin `svc`.
-    group: the variables of the plugin `pytorch`, except the rank.
+    hosts: the environment variables of the plugin `svc`.
+    group: the environment variables of the plugin `pytorch`, except the rank.
     ranks: the rank of the first pod, for each task whose pods have ranks.
     port: the port on which the pod of rank 0 listens; None without `pytorch`.
     """
@@ -77,7 +80,7 @@ def make_pods(job: Job, places: Iterable[tuple[TaskSpec, int]]) -> Iterator[Pod]
 
 
 def make_pod(job: Job, task: TaskSpec, index: int) -> Pod:
-    """Return the pod of a task, to be created."""
+    """Return the pod to create for an index of a task."""
     return _make_pod(job, task, index, _compute_common(job))
 
 

@@ -32,11 +32,11 @@ from muster.jobs.volcano.members import Member
 class JobEvent(Struct, frozen=True):
     """An event that happened to a Job.
 
-    task: the task that it happened to; "" for the whole Job.
-    pod: the pod that it happened to; "" if no single pod.
+    task: the task that the event concerns; "" for the whole Job.
+    pod: the pod that the event concerns; "" if it concerns no single pod.
     exit_code: the exit code of the first container of a failed pod; 0 if unknown.
-    since: when it began, for events with a timeout.
-    interrupted: the platform ended the pod, so that restarting the Job or that pod uses up no retry.
+    since: when the event began; set only for events with a timeout.
+    interrupted: whether the platform ended the pod, so that restarting the Job or that pod uses up no retry.
     """
 
     event: str
@@ -51,8 +51,8 @@ class JobEvent(Struct, frozen=True):
 class RequestedAction(Struct, frozen=True):
     """The action that the Job's policies request now.
 
-    action: "" for no action.
-    wake_at: when the next timeout of a policy ends.
+    action: the name of the action; "" for no action.
+    wake_at: when the next timeout of a policy ends; None if no timeout runs.
     """
 
     action: str = ""
@@ -61,10 +61,10 @@ class RequestedAction(Struct, frozen=True):
 
 
 def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]) -> Iterator[JobEvent]:
-    """Yield the events of the existing pods, and an event for each pod that was deleted at once.
+    """Yield the events of the existing pods, and an event for each pod that was deleted without a grace period.
 
-    present: the pods that no restart replaces yet.
-    lost: the pods that were deleted at once.
+    present: the pods, without stale ones (`is_stale`).
+    lost: the pods that were deleted without a grace period.
     """
     yield from map(_make_eviction, lost)
     for member in present:
@@ -75,7 +75,10 @@ def list_occurrences(job: Job, present: Sequence[Member], lost: Iterable[Member]
 
 
 def judge(job: Job, happened: Iterable[JobEvent], now: datetime) -> RequestedAction:
-    """Return the action for the first of these events that a policy covers and whose timeout is over."""
+    """Return the action for the first of these events that a policy covers and whose timeout is over.
+
+    If there is none, the result only has the time at which the next timeout ends.
+    """
     tasks = {task.name: task.policies for task in job.spec.tasks}
     wake_at: datetime | None = None
     for occurrence in happened:

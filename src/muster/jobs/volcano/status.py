@@ -31,7 +31,7 @@ FINISHED = frozenset({COMPLETED, FAILED, ABORTED, TERMINATED})
 def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
     """Return the Job's status with the counts of its pods, and with the names of its other objects.
 
-    Pods that are being deleted are counted separately.
+    Pods that are being deleted or were interrupted count only as Terminating.
     """
     numbers, tasks = Counter[str](), defaultdict[str, Counter[str]](Counter)
     for member in members:
@@ -59,7 +59,7 @@ def with_counts(job: Job, members: Iterable[Member]) -> JobStatus:
 def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str = "", message: str = "") -> JobStatus:
     """Return the status changed to this phase, with the time of the change; unchanged if it has the phase already.
 
-    At an end, the status also gets the running time of the Job.
+    At a final phase, the status also gets the running time of the Job.
     """
     if status.state.phase == phase:
         return status
@@ -74,9 +74,9 @@ def in_phase(job: Job, status: JobStatus, phase: str, now: datetime, reason: str
 
 
 def find_next_phase(job: Job, status: JobStatus) -> tuple[str, str]:
-    """Return the phase that a pending or running Job should have, by the counts of its pods.
+    """Return the phase that a pending or running Job should have, by the counts of its pods, and the reason for an end.
 
-    Also return the reason, if that phase is an end.
+    The reason is "" if that phase is not an end.
     """
     spec = job.spec
     if status.state.phase == PENDING:

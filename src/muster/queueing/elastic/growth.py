@@ -1,8 +1,8 @@
 """Grow and shrink the quota of an elastic workload with its running Job, without suspending it (Kueue KEP-77).
 
-Upstream makes another Workload for each size. Here one Workload follows its Job: its spec holds the desired number of
+Upstream makes another Workload for each size. Here one Workload follows its Job: its spec has the desired number of
 pods, its admission the granted number. Shrinking takes effect at once. To grow, the missing pods wait in the queue as a
-workload of their own, the *growth*. A growth can only get the flavors of the running pods, which run on meanwhile.
+workload of their own, the *growth*. A growth can only get the flavors of the running pods, which continue to run.
 """
 
 from collections.abc import Mapping
@@ -72,14 +72,17 @@ def growth_key(key: str) -> str:
 
 
 def whole_key(key: str) -> str:
-    """Return the key of the workload; `key` is the key of the workload or of its growth."""
+    """Return the key of the workload.
+
+    key: the key of the workload or of its growth.
+    """
     return key.removesuffix(_SUFFIX)
 
 
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
     """Return the growth of a running workload, as a waiting workload that requests these additional podsets.
 
-    A growth neither preempts other workloads nor blocks them. Among equal priorities it comes after all workloads that
+    A growth neither preempts other workloads nor blocks them. Among equal priorities, it comes after all workloads that
     have not started.
     """
     asks = replace(workload, podsets=podsets, usage=None, queued=_LAST, family="", gated=False)
@@ -104,16 +107,17 @@ def find_growth(
     """Return the growth of a running elastic Workload, which requests its missing pods.
 
     Return None if no pods are missing, or if the Workload is evicted, finished, refused in this size, or placed by
-    topology. queue: the ClusterQueue of the Workload. Raises `QuantityError`.
+    topology.
+    queue: the ClusterQueue of the Workload. Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
         return None
     if refusal_of(workload) is not None:
-        return None  # the cluster where the job runs refused this size, so no pods would come
+        return None  # the cluster where the job runs has refused this size
     have = count_granted_pods(workload)
     if have and any(one.topology_assignment is not None for one in _list_assignments(workload)):
-        return None  # topology places were assigned for all pods together
+        return None  # topology domains were assigned for all pods together
     lacking = [
         msgspec.structs.replace(podset, count=podset.count - have[podset.name], min_count=None)
         for podset in workload.spec.pod_sets
@@ -144,7 +148,8 @@ def add_growth(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Wor
 def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str, int]) -> kueue.WorkloadStatus:
     """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
-    desired_counts: the desired number of pods, by podset. The same object is returned if nothing changes.
+    The same object is returned if nothing changes.
+    desired_counts: the desired number of pods, by podset.
     """
     if status.admission is None:
         return status
@@ -154,7 +159,7 @@ def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str
 
 
 def make_resize_patch(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch between two specs that differ in pod counts only; empty if they differ in anything else.
+    """Return the JSON patch between two specs that differ only in pod counts; empty if they differ in other fields.
 
     A patch keeps fields of the templates that this version does not know.
     """

@@ -24,7 +24,7 @@ from muster.queueing.pending.queue import Parked
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.quota.trial import assume_usage
 
-# The reasons of workloads for which others may shrink.
+# The reasons why workloads wait for which others may shrink.
 SHORT_REASONS = frozenset((WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA))
 
 
@@ -52,7 +52,8 @@ class ElasticWorkload(Struct, frozen=True):
 def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> ElasticWorkload | None:
     """Return a workload with quota as an `ElasticWorkload`; None if it may not shrink.
 
-    size: the number of granted pods. least: the minimum number; None if the workload is not elastic.
+    size: the number of granted pods.
+    least: the minimum number; None if the workload is not elastic.
     """
     usage = holder.usage or {}
     if holder.evicted or len(holder.podsets) != 1 or least is None or size <= least:
@@ -66,7 +67,7 @@ def describe_holder(holder: WorkloadInfo, size: int, least: int | None) -> Elast
 def list_claims(tree: Tree, parked: Mapping[str, Parked]) -> list[tuple[Node, Usage]]:
     """Return, for each ClusterQueue, the usage that its head claims.
 
-    Growth of elastic workloads may not take that usage.
+    Growth of elastic workloads may not use these amounts.
 
     parked: the parked heads, by ClusterQueue.
     """
@@ -83,7 +84,7 @@ def find_smaller_sizes(
     """Return new sizes of elastic workloads, by key, with which the waiting workload fits; empty if no sizes suffice.
 
     The tree is unchanged.
-    least: the minimum number of pods with which the waiting workload starts, if it is elastic.
+    least: the minimum number of pods with which the waiting workload starts; None if it is not elastic.
     elastic: the running workloads that may shrink.
     fits: returns whether a workload could be admitted now.
     """
@@ -123,7 +124,7 @@ class _ReclaimLimits(Struct, frozen=True):
     def least(self, node: Node, one: ElasticWorkload) -> int:
         """Return the size to which an elastic workload of the ClusterQueue `node` may shrink now.
 
-        Return its present size if it may not shrink.
+        Return its current size if it may not shrink.
         """
         if one.queue == self.queue:
             return one.least

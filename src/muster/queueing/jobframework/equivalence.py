@@ -1,10 +1,10 @@
-"""Compare the podsets of a job with those of its Workload.
+"""Compare the podsets of a job with the podsets of its Workload.
 
-The comparison is as coarse as upstream's. A stricter one would find the differences that an admission itself makes
-(node selectors, tolerations), and create workloads again and again.
+The comparison is as coarse as upstream's. A stricter comparison would find the differences that an admission itself
+makes (node selectors, tolerations), and create workloads again and again.
 
 Podsets are compared by position: count, least count, init containers, containers and, unless the workload is admitted,
-tolerations. Of an environment variable that occurs twice the last value counts, in the place of the first. Quantities
+tolerations. If an environment variable occurs twice, its last value counts, at the position of the first. Quantities
 are compared by value.
 """
 

@@ -1,7 +1,7 @@
-"""Find the Workload of a job: the one whose podsets are the job's podsets.
+"""Find the Workload of a job: the Workload whose podsets are the job's podsets.
 
 Upstream's comparison of podsets (`equivalence`) is coarse on purpose. A running job has the admitted size, a waiting
-job the size of its spec. Either size matches, because the job moves between them in several writes.
+job the size in its spec. Either size matches, because the job changes between them in several writes.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from muster.queueing.topology.conversion import request_of
 def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
     """Return the Workload that belongs to the job; None if there is none.
 
-    - A job that has ended, and a job with a prebuilt Workload, take the first Workload.
-    - Any other job takes the first Workload that has finished or fits the job.
-    - If there is none and the job is suspended, the job takes a Workload without quota, which is then updated.
+    - A job that has ended, or that names a prebuilt Workload, gets the first Workload.
+    - Any other job gets the first Workload that has finished or fits the job.
+    - If there is none and the job is suspended, the job gets a Workload without quota, which is then updated.
     """
     if job.end is not None or job.prebuilt:
         return workloads[0] if workloads else None
@@ -70,9 +70,9 @@ def has_injected(job: ObservedJob, workload: Workload) -> bool:
 
 
 def needs_quota(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether a job runs pods again whose quota was already released because they had ended.
+    """Return whether a job again runs pods whose quota was already released because they had ended.
 
-    Such a job must restart, because other workloads may have that quota by now.
+    Such a job must restart, because other workloads may use that quota now.
     """
     conditions = workload.status.conditions
     if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
@@ -82,7 +82,7 @@ def needs_quota(job: ObservedJob, workload: Workload) -> bool:
 
 
 def find_shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
-    """Return the podsets of an elastic job that now want fewer pods than were admitted or have been reclaimed."""
+    """Return the podsets of an elastic job that now want fewer pods than were admitted or reclaimed."""
     if not job.elastic:
         return frozenset()
     admission, sizes = workload.status.admission, {podset.name: podset.count for podset in job.podsets}
@@ -98,13 +98,13 @@ def are_placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
 
 def _placement_of(podset: PodSet) -> object:
     spec = podset.template.spec
-    # Kueue sets the labels of ranks even without a topology request; they mean nothing then.
+    # Kueue sets the labels of ranks even without a topology request, and then ignores them.
     request = podset.topology_request if request_of(podset.topology_request) is not None else None
     return spec.node_selector, spec.affinity, spec.tolerations, request
 
 
 def _has_moved(job: ObservedJob, workload: Workload) -> bool:
-    """Return whether a suspended job names another queue than the one whose quota it holds for its checks."""
+    """Return whether a suspended job names another queue than the one whose quota it holds during its checks."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)
     return job.suspended and waiting and workload.spec.queue_name != job.queue
@@ -117,7 +117,7 @@ def _resize(mine: tuple[PodSet, ...], theirs: tuple[PodSet, ...]) -> tuple[PodSe
 
 
 def _resize_as_admitted(podset: PodSet, assignment: PodSetAssignment | None) -> PodSet:
-    """Return a podset that allows partial admission with the admitted number of pods."""
+    """Return a podset with the admitted number of pods, if it allows partial admission; else unchanged."""
     if assignment is None or assignment.count is None or podset.min_count is None:
         return podset
     return msgspec.structs.replace(podset, count=assignment.count)

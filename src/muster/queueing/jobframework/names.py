@@ -2,7 +2,7 @@
 
 from hashlib import sha1
 
-_LONGEST = 253  # the limit of names
+_LONGEST = 253  # the API's limit on the length of names
 _HASH = 5
 
 

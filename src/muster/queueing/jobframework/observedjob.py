@@ -18,19 +18,20 @@ class End(Struct, frozen=True):
 class ObservedJob(Struct, frozen=True):
     """The observed state of a job.
 
-    suspended: the job creates no pods.
-    active: pods of the job run or are terminating.
-    ready: the job's pods are ready (Kueue KEP-349: ready + succeeded >= desired).
+    suspended: whether the job creates no pods.
+    active: whether pods of the job run or are terminating.
+    ready: whether the job's pods are ready (Kueue KEP-349: ready + succeeded >= desired).
     podsets: the job's current podsets.
-    reclaimable: by podset, how many of the job's current pods have ended and need no quota any more.
-    queue: the name of the job's LocalQueue; empty if the job has none.
-    priority_class: the class that the job's priority comes from.
-    priority: None if there is no such class.
-    lacks_injection: the job creates pods without the fields of its admission, because another program resumed it.
-    elastic: the job may change size while it runs.
-    composed: the job consists of child jobs. These are recreated if they are deleted, and may run on after the job's
-    end.
-    prebuilt: the job names a Workload that another program has made.
+    reclaimable: how many of the job's current pods have ended and need no quota any more, by podset.
+    queue: the name of the job's LocalQueue; "" if the job has none.
+    priority_class: the class that defines the job's priority.
+    priority: the value of that class; None if there is no such class.
+    lacks_injection: whether the job creates pods without the fields of its admission, because another program resumed
+    it.
+    elastic: whether the job may change its size while it runs.
+    composed: whether the job consists of child jobs. These are recreated if they are deleted, and may still run after
+    the job's end.
+    prebuilt: whether the job names a Workload that another program has made.
     annotations: the annotations to copy to the Workload.
     """
 

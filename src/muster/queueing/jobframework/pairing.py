@@ -1,9 +1,10 @@
-"""Keep a job and its Workload in step (Kueue's job framework).
+"""Decide the next steps for a job and its Workload (Kueue's job framework).
 
 The Workload queues, and the job runs only while its Workload is admitted. The order of the rules is upstream's, with
 two differences:
+
 - Reporting ready or reclaimable pods never delays releasing quota.
-- A Workload that holds quota is deleted only once all pods of the job have ended.
+- A Workload that holds quota is deleted only after all pods of the job have ended.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,7 @@ class PairingRules(Struct, frozen=True):
     """The settings for pairing jobs with Workloads.
 
     watched: returns whether the condition PodsReady of a Workload is maintained.
-    kept_deactivated: how long to keep a job whose Workload the engine has deactivated; None: for ever.
+    kept_deactivated: how long to keep a job whose Workload the engine has deactivated; None for no limit.
     """
 
     watched: Callable[[Workload], bool] = _watch_all
@@ -74,22 +75,22 @@ class PairingRules(Struct, frozen=True):
 
 
 class PairingPlan(Struct, frozen=True):
-    """The steps to take for a job, in this order; none if all fields are empty.
+    """The steps to take for a job, in this order; if all fields are empty, there are none.
 
     workload: the job's Workload.
-    stop: suspend the job, for this reason.
-    restore: restore the pod templates of the job from this Workload.
+    stop: the reason to suspend the job for; "" not to suspend it.
+    restore: the Workload from which to restore the job's pod templates.
     delete: Workloads that do not fit the job.
     replaced: slices that another Workload of the job has replaced, each with the status that marks it as finished.
     update: the spec to write to the Workload.
-    annotations: annotations to set, or (None) to remove.
+    annotations: the annotations to set, or to remove if the value is None.
     status: the status to write to the Workload.
-    remove_finalizer: remove the finalizer of the Workload.
-    create: create a Workload.
-    start: start the job with the fields of its Workload's admission.
-    end_job: end the job, because the time to keep it is over.
-    lacks_priority: the priority class that the job names does not exist yet, and a step waits for it.
-    wake_at: when to decide again even if nothing changes.
+    remove_finalizer: whether to remove the finalizer of the Workload.
+    create: whether to create a Workload.
+    start: whether to start the job with the fields of its Workload's admission.
+    end_job: whether to end the job, because the time to keep it is over.
+    lacks_priority: whether a step waits because the priority class that the job names does not exist yet.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
     """
 
     workload: Workload | None = None
@@ -111,7 +112,7 @@ class PairingPlan(Struct, frozen=True):
     def gives_back(self) -> bool:
         """Whether the plan releases quota.
 
-        Then the caller must check first that the job is still in the observed state.
+        If so, the caller must first check that the job is still in the observed state.
         """
         if self.delete:
             return True
@@ -139,7 +140,7 @@ def decide(
 
 
 def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
-    """Return whether, of each podset, at least as many pods are admitted as the job now wants."""
+    """Return whether, for each podset, at least as many pods are admitted as the job now wants."""
     have = count_granted_pods(workload) if workload is not None else {}
     return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
 
@@ -167,7 +168,7 @@ def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime,
         return _plan_evicted(job, plan, workload, status, evicted, now, rules)
     plan = _follow_job(job, _with_status(plan, workload, status), workload)
     if is_true(conditions, ADMITTED):
-        if job.lacks_injection:  # the job stops, and then restarts with the injected fields of its admission
+        if job.lacks_injection:  # the job stops, and then restarts with the injected fields
             return replace(plan, stop=NOT_STARTED)
         return replace(plan, start=True) if job.suspended else plan
     if not job.suspended:
@@ -241,9 +242,9 @@ def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: Pair
 def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
     """Return the status with the number of the job's reclaimable pods, whose quota becomes free (Kueue KEP-78).
 
-    While the workload holds quota, the number does not fall: the API refuses that, and a job that restarts its pods may
-    report fewer. For a podset of an elastic job that has shrunk, the number may fall, and never exceeds the number of
-    ended pods.
+    While the workload holds quota, the number does not decrease: the API refuses that, and a job that restarts its pods
+    may report fewer. For a podset of an elastic job that has shrunk, the number may decrease, and never exceeds the
+    number of ended pods.
     """
     status = workload.status
     job_sizes = {podset.name: podset.count for podset in job.podsets}
@@ -278,7 +279,7 @@ def _plan_evicted(
     now: datetime,
     rules: PairingRules,
 ) -> PairingPlan:
-    """Plan the steps for an evicted Workload: stop the job; once no cluster runs its pods, release the quota."""
+    """Plan the steps for an evicted Workload: stop the job, then release the quota when no cluster runs its pods."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
     if job.active or home_of(workload.metadata):
@@ -322,9 +323,9 @@ def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pair
 
 
 def _rebuild_spec(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
-    """Return the spec of a Workload that has no quota, with the podsets and maximum run time of its job.
+    """Return the spec of a Workload without quota, with the podsets and maximum run time of its job.
 
-    Equal podsets stay as they are. Placement rules count here, unlike in upstream's comparison.
+    Equal podsets stay unchanged. Unlike in upstream's comparison, placement rules count here.
     """
     same = are_equivalent(job.podsets, spec.pod_sets) and are_placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
@@ -362,8 +363,8 @@ def _find_annotations(job: ObservedJob, workload: Workload, new_spec: WorkloadSp
     changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
     if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:
         changes[ADMISSION_GATED_BY] = None
-    if waits_to_replace(workload):  # the slice that this one was to replace holds no quota any more
+    if waits_to_replace(workload):  # the slice that this Workload was to replace has lost its quota
         changes[WORKLOAD_SLICE_REPLACEMENT_FOR] = None
-    if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may take the new size
+    if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may accept that size
         changes[REFUSED_ANNOTATION] = None
     return changes

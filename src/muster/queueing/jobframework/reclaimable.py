@@ -23,7 +23,7 @@ def _count_completed(job: Job, completions: int) -> int:
     status = job.status
     if job.spec.completion_mode != "Indexed":
         return status.succeeded
-    # A server of an older version may have listed an index as failed and completed; the union counts it once.
+    # A server of an older version may have listed an index both as failed and as completed; the union counts it once.
     texts = (status.completed_indexes, status.failed_indexes or "")
     completed, failed = (Indexes.parse(text, max(0, completions)) for text in texts)
     return len(completed | failed)

@@ -1,10 +1,11 @@
-"""Sort the Workloads of an elastic job that was resized by Kueue, which makes a Workload (slice) for each size.
+"""Sort the Workloads of an elastic job that Kueue has resized. Kueue makes a Workload (slice) for each size.
 
-Muster keeps one Workload for a job and resizes it. So slices made by Kueue are sorted:
+Muster keeps one Workload for a job and resizes it. So slices that Kueue made are sorted:
+
 - The newest slice with quota becomes the job's Workload.
 - A slice that another slice has replaced no longer counts.
 - A slice that waits to replace a slice with quota does not queue: the Workload with quota grows to that size instead.
-  Once the Workload has grown, the waiting slice is deleted.
+  After the Workload has grown, the waiting slice is deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ REPLACED_MESSAGE = "Replaced to accommodate a new workload slice"
 class Slices(Struct, frozen=True):
     """The Workloads of one job.
 
-    current: the Workloads that may be paired with the job, those that replaced another one first.
+    current: the Workloads that may be paired with the job. Workloads that replaced another one come first.
     replaced: the Workloads that another one has replaced, and that are not marked as finished yet.
     waiting: the Workloads that wait to replace a Workload that holds quota.
     """
@@ -40,7 +41,7 @@ class Slices(Struct, frozen=True):
 def sort_slices(workloads: Sequence[Workload]) -> Slices:
     """Return the Workloads of one job, sorted by their role (Kueue `normalizeActiveSlices`).
 
-    workloads: the oldest first.
+    workloads: the job's Workloads, the oldest first.
     """
     live = {_key_of(one): one for one in workloads if not _is_marked_as_replaced(one)}
     waiting = tuple(one for one in live.values() if _waits_behind_holder(one, live))
@@ -54,12 +55,12 @@ def sort_slices(workloads: Sequence[Workload]) -> Slices:
 
 
 def waits_to_replace(workload: Workload) -> bool:
-    """Return whether the Workload is meant to replace another one of its job and has no quota yet."""
+    """Return whether the Workload should replace another Workload of its job and has no quota yet."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _has_quota(workload)
 
 
 def is_growing(workload: Workload) -> bool:
-    """Return whether the Workload has quota and replaces another one, whose pods run on during the checks."""
+    """Return whether the Workload has quota and replaces another Workload, whose pods still run during the checks."""
     return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and _has_quota(workload)
 
 

@@ -1,1 +1,1 @@
-"""Workloads that wait for quota, and their order."""
+"""The workloads that wait for quota, and their order."""

@@ -30,7 +30,7 @@ from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 class Activity(Struct, frozen=True):
     """The activity of a queue.
 
-    active: whether the queue takes new workloads, which is the status of its condition Active.
+    active: whether the queue admits new workloads, which is the status of its condition Active.
     reason, message: the reason and message of that condition.
     """
 
@@ -56,7 +56,7 @@ def judge_activity(
 ) -> Activity:
     """Return whether a ClusterQueue is active.
 
-    The first obstacle gives the reason of the condition; its message names all obstacles.
+    The first obstacle determines the reason of the condition; its message names all obstacles.
     terminating: whether the queue is being deleted.
     in_circle: whether its Cohorts name each other as parents in a circle.
     """
@@ -74,7 +74,7 @@ def judge_activity(
 def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
     """Return whether a LocalQueue is active, by its stop policy and the activity of its ClusterQueue.
 
-    queue: None if the ClusterQueue does not exist.
+    queue: the activity of the ClusterQueue; None if that does not exist.
     """
     if stop != "None":
         return _LOCAL_STOPPED

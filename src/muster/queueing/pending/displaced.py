@@ -1,12 +1,12 @@
-"""Remember which workload was preempted for which, so that workloads do not preempt each other in turns.
+"""Remember which workload was preempted for which, so that workloads do not preempt each other endlessly.
 
-Two rules of preemption can form a circle of workloads of which each may preempt the next: a ClusterQueue reclaims its
+Two rules of preemption can form a circle of workloads, each of which may preempt the next: a ClusterQueue reclaims its
 own quota whatever the priorities, and within a ClusterQueue priority decides whatever the shares.
 
 So, until a workload ends or quota changes, a workload is not preempted twice for the same preemptor. It is also not
 preempted for a workload that it preempted itself, directly or through others.
 
-The record is in memory only: after a restart each workload may be preempted once more.
+The record is only in memory: after a restart each workload may be preempted once more.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ _NOBODY: AbstractSet[str] = frozenset()
 class Displacements:
     """A record of which workloads were preempted for which others.
 
-    An entry ends when a workload of its tree ends or quota changes there. All workloads are named by their keys.
+    An entry is dropped when a workload of its tree ends or quota changes there. All workloads are named by their keys.
     """
 
     def __init__(self) -> None:
         self._leaving: dict[str, str] = {}  # the preemptor of each victim that still terminates
-        self._awaited: dict[str, set[str]] = {}  # these victims, by preemptor
+        self._awaited: dict[str, set[str]] = {}  # by preemptor, its victims that still terminate
         self._preemptors: dict[str, set[str]] = {}  # the preemptors of each victim that is back in its queue
-        self._victims: dict[str, set[str]] = {}  # these victims, by preemptor
+        self._victims: dict[str, set[str]] = {}  # by preemptor, its victims that are back in their queues
         self._in_queue: dict[str, set[str]] = {}  # victims that are back in their queues, by ClusterQueue
         self._queues: dict[str, set[str]] = {}  # the ClusterQueues of each victim that is back in its queue
 
@@ -53,7 +53,7 @@ class Displacements:
     def protected_from(self, key: str) -> AbstractSet[str]:
         """Return the workloads that the workload with this key may not preempt.
 
-        They are the workloads that it was preempted for, directly or through others, and the workloads that were
+        These are the workloads for which it was preempted, directly or through others, and the workloads that were
         preempted for it.
         """
         victims, preemptors = self._victims.get(key, _NOBODY), self._preemptors.get(key, _NOBODY)
@@ -89,7 +89,7 @@ class Displacements:
                 self._forget_queues(victim)
 
     def _await_no_longer(self, key: str) -> str | None:
-        """Remove a victim from those that will come back to their queue; return its preemptor, or None without one."""
+        """Remove a victim from those that will return to their queue; return its preemptor, or None without one."""
         if (preemptor := self._leaving.pop(key, None)) is not None:
             _discard(self._awaited, preemptor, key)
         return preemptor

@@ -1,10 +1,10 @@
 """Order the workloads of a ClusterQueue by a sort key, the smallest first.
 
-A key is computed once, when a workload enters the queue, and only from fields that do not change while it waits. A
-comparison of live values could contradict itself (upstream #12740).
+A key is computed when a workload enters the queue, and only from fields that do not change while it waits. A comparison
+of values that change could contradict itself (upstream #12740).
 
-The past usage of LocalQueues (admission fair sharing) does change. It is therefore no part of the key: it is compared
-before the key, and moves all workloads of a LocalQueue together.
+The past usage of LocalQueues (admission fair sharing) does change. Therefore the key does not contain it: usage is
+compared before the key, and a change of it moves all workloads of a LocalQueue.
 """
 
 from datetime import datetime
@@ -33,7 +33,6 @@ def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
     """Return the sort key of a workload in its ClusterQueue.
 
     sticky: whether the workload waits for its victims to terminate. In a BestEffortFIFO queue such a workload stays the
-    head even if a workload of higher priority arrives. Otherwise other workloads could take the freed quota again and
-    again.
+    head even if a workload of higher priority arrives. Otherwise other workloads could repeatedly use the freed quota.
     """
     return Place(not sticky, -workload.priority, workload.queued, workload.uid, workload.key)

@@ -1,7 +1,7 @@
 """The workloads that wait in one ClusterQueue: their order, the next one to try, and those not worth trying now.
 
 Workloads that differ for admission only by their position (same podsets, same priority) form an equivalence class. If
-the first workload of a class does not fit, none of the class does. So whole classes are tried, set aside and reopened,
+the first workload of a class does not fit, none of the class fits. So whole classes are tried, set aside and reopened,
 and the cost of a decision does not depend on the number of waiting workloads.
 
 Sorted lists hold the positions of all workloads, so that finding a position takes logarithmic time.
@@ -39,11 +39,11 @@ class Parked(Struct, frozen=True):
     """The state of a head that cannot be admitted yet but stays the head.
 
     note: why the head waits.
-    claim: the quota that is kept for the head, so that no other workload takes it.
+    claim: the quota that is reserved for the head, so that no other workload uses it.
     blocker: the key of the workload whose pods must become ready first; "" if there is none.
-    victims: the keys of the evicted workloads that the head waits for. Until they have terminated, their quota is kept
-    for the claim.
-    places: the topology domains of the head's pods once the victims have terminated.
+    victims: the keys of the evicted workloads for which the head waits. Until they have terminated, their quota is
+    reserved for the claim.
+    places: the topology domains of the head's pods after the victims have terminated.
     """
 
     place: Place
@@ -62,7 +62,7 @@ class EquivalenceClass:
     aside: whether the class was tried and does not fit.
     unplaced: whether the class waits for room in topology domains, so that a domain freed by any tree could help.
     limited: whether a limit of the class's user was reached, so that the end of any workload could help.
-    entry: the class's entry in the order while it is to be tried; None while it is not.
+    entry: the class's entry in the order of classes to try; None while it is not to be tried.
     """
 
     __slots__ = ("aside", "entry", "identity", "limited", "local_queue", "needs", "note", "places", "unplaced")
@@ -82,7 +82,7 @@ class EquivalenceClass:
 class Waiter(Struct):
     """A waiting workload with its state in the queue.
 
-    until: the time before which the workload may not be tried; None for no such time.
+    until: the time before which the workload may not be tried; None if it may be tried now.
     obstacle: why the workload may not be tried, however much quota is free; None if nothing prevents it.
     """
 
@@ -151,9 +151,9 @@ class PendingQueue:
         self.spec: QueueSpec | None = None
         self.closed: PendingReason | None = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         self.parked: Parked | None = None
-        self.tried = False  # whether the head was tried and nothing happened since
+        self.tried = False  # whether the head was tried and nothing has changed since
         self.waiters: dict[str, Waiter] = {}
-        self.everyone = SortedList()  # in order, without the workloads of stopped LocalQueues
+        self.everyone = SortedList()  # all workloads in order, without those of stopped LocalQueues
         self.local: dict[str, SortedList] = {}
         self.asked: dict[str, Counter[str]] = {}  # the total requests of each LocalQueue
         self._usage = usage
@@ -198,7 +198,7 @@ class PendingQueue:
         return len(self._classes) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
-        """Add a waiting workload to the queue, to its LocalQueue's part, and to its equivalence class."""
+        """Add a waiting workload to the queue, to its LocalQueue's order, and to its equivalence class."""
         self.waiters[waiter.workload.key] = waiter
         if waiter.workload.local_queue not in self._stopped:
             self.everyone.add(waiter.place)
@@ -207,7 +207,7 @@ class PendingQueue:
         self.put_into_class(waiter)
 
     def take(self, waiter: Waiter) -> None:
-        """Remove a workload from the queue: it no longer waits, or is about to be decided about."""
+        """Remove a workload from the queue, because it no longer waits, or is about to be decided."""
         self.take_out_of_class(waiter)
         del self.waiters[waiter.workload.key]
         if waiter.workload.local_queue not in self._stopped:
@@ -219,7 +219,7 @@ class PendingQueue:
             del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
 
     def stop(self, local_queue: str) -> None:
-        """Remove the workloads of a LocalQueue that was just stopped from the order. They keep waiting."""
+        """Remove the workloads of a LocalQueue that was just stopped from the order. They continue to wait."""
         for place in self.local[local_queue]:
             self.everyone.remove(place)
 
@@ -248,16 +248,19 @@ class PendingQueue:
             self._refile(equivalence)
 
     def _identify(self, workload: WorkloadInfo, at: Place) -> Hashable:
-        """Return a value that is equal for the workloads of an equivalence class. at: the sort key of the workload."""
+        """Return a value that is equal for the workloads of an equivalence class.
+
+        at: the sort key of the workload.
+        """
         local_queue = workload.local_queue if self.orders_by_usage else ""
         limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
         own = workload.family, workload.gated, limited_user
         return local_queue, workload.priority, at.loose, own, make_class_key(workload.podsets)
 
     def is_after(self, workload: WorkloadInfo, at: Place, other: WorkloadInfo, before: Place) -> bool:
-        """Return whether a workload is tried only after another one, which need not wait.
+        """Return whether a workload is tried only after another workload, even if that one is no longer waiting.
 
-        So it is if no workload of this queue passes another, or if both are of one class.
+        That is so if no workload of this queue passes another, or if both are of one class.
         at, before: the sort keys of the workload and of the other.
         """
         if before > at:
@@ -267,7 +270,10 @@ class PendingQueue:
         return self._identify(workload, at) == self._identify(other, before)
 
     def is_behind(self, workload: WorkloadInfo, at: Place) -> bool:
-        """Return whether a workload that came now would not be tried before one that waits. at: its sort key."""
+        """Return whether a workload that was added now would not be tried before some waiting workload.
+
+        at: the workload's sort key.
+        """
         if (equivalence := self._classes.get(self._identify(workload, at))) is not None:
             return bool(equivalence.places[0] < at)
         head = self.head()
@@ -307,9 +313,10 @@ class PendingQueue:
         self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
-        """Reopen the classes that might use some of the freed quota (None: any quota).
+        """Reopen the classes that might use some of the freed quota.
 
         Return whether the queue now has a workload to try.
+        freed: the flavors and resources of the freed quota; None for any.
         """
         if not self._aside and self.parked is None:
             return False
@@ -389,7 +396,7 @@ class PendingQueue:
         return before, in_local
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
-        """Return the sort keys of `limit` workloads of the queue from position `start`, in order."""
+        """Return the sort keys of at most `limit` workloads of the queue from position `start`, in order."""
         if not self.orders_by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._iterate_by_usage(), start, start + limit)

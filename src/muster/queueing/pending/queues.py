@@ -1,19 +1,21 @@
-"""Hold the workloads that wait for quota, by ClusterQueue, and decide when each is worth another try.
+"""Hold the workloads that wait for quota, by ClusterQueue, and decide when each should be tried again.
 
 A waiting workload is in one of three states:
+
 - It is to be tried.
-- It was tried and does not fit (inadmissible, a whole class at a time).
+- It was tried and does not fit (inadmissible). This state covers a whole equivalence class.
 - It has an obstacle, however much quota is free: it backs off after an eviction, its LocalQueue is stopped, its
   namespace is not selected, or its ClusterQueue is for other users.
 
 A workload is tried again only after an event that could help:
+
 - a flush of its tree (`flush`), for workloads that might use some of the freed quota;
 - a change of the workload itself, the end of its backoff (`advance`), or a change of a namespace or a LocalQueue.
 
 The requeue rules are Kueue's, without two rules that Kueue needs because its queue has a lock and a delay. Decisions
 here are synchronous, so no event can be missed between a decision and its outcome, and no flush waits for a second.
 
-Adding all waiting workloads again rebuilds the state. Only the information which of them do not fit is lost.
+Adding all waiting workloads again rebuilds the state, except for which of them do not fit.
 """
 
 from collections import Counter
@@ -34,7 +36,7 @@ from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue
 from muster.queueing.pending.users import find_foreigner
 from muster.queueing.quota.tree import Node
 
-# The reason of a workload that waits until it is added again without `until`.
+# The `until` of a workload that waits until the caller adds it again.
 HELD_BACK: Final = PendingReason("PendingEvaluation", "The workload waits before it is queued again")
 _NOT_SELECTED: Final = PendingReason("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
@@ -47,7 +49,7 @@ class Position(Struct, frozen=True):
     in_local: int
 
 
-# A callback with a workload and the quota that it got.
+# A callback that gets a workload and the quota that the workload got.
 Charge = Callable[[WorkloadInfo, Usage], None]
 
 
@@ -60,12 +62,12 @@ class Queues:
         self._waiters: dict[str, Waiter] = {}
         self._usage: dict[str, float] = {}
         self._labels: dict[str, Mapping[str, str]] = {}
-        self._stopped: set[str] = set()  # names of LocalQueues
+        self._stopped: set[str] = set()  # the names of stopped LocalQueues
         self._wakes: list[tuple[datetime, str]] = []  # an entry is void if the waiter's `until` differs
         self._untried: dict[str, None] = {}
         self._parked: dict[str, Parked] = {}  # by ClusterQueue: heads that claim quota or are blocked
         self._claims: dict[str, Usage] = {}  # as of the last `take_lifted`
-        self._reparked: set[str] = set()  # since the last `take_lifted`
+        self._reparked: set[str] = set()  # the ClusterQueues whose parked heads changed since the last `take_lifted`
         self._freed: dict[Node, set[FlavorResource] | None] = {}  # requested flushes, by tree
         self._places_freed = False
         self._displaced = Displacements()
@@ -73,8 +75,9 @@ class Queues:
     # Changes in the cluster.
 
     def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
-        """Add or change a ClusterQueue. Then the caller must call `flush` to wake the workloads that this could help.
+        """Add or change a ClusterQueue.
 
+        After that, the caller must call `flush` to wake the workloads that this could help.
         active: whether the queue can admit workloads: it is not stopped, and its flavors and checks exist.
         """
         pending = self._ensure_queue(spec.name)
@@ -102,7 +105,7 @@ class Queues:
         self._drop_if_unused(pending)
 
     def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
-        """Stop or resume a LocalQueue; call it with `stopped=False` for a deleted LocalQueue."""
+        """Stop or resume a LocalQueue. For a deleted LocalQueue, call this with `stopped=False`."""
         if stopped == (local_queue in self._stopped):
             return
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
@@ -112,7 +115,7 @@ class Queues:
                 self._review(pending, [self._waiters[place.key] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Set the labels of a namespace ({} if it was deleted), and review the workloads that they concern."""
+        """Set the labels of a namespace ({} if it was deleted), and review the workloads of that namespace."""
         before = self._labels.pop(name, {})
         if labels:
             self._labels[name] = labels
@@ -156,7 +159,8 @@ class Queues:
         self._displaced.came_back(workload.key, workload.queue)
         pending = self._ensure_queue(workload.queue)
         obstacle = self._find_obstacle(workload, selected=self._is_selected(pending, workload.namespace))
-        # If a new workload has preempted before, its victims may still terminate, and their quota is for this workload.
+        # A new workload may have preempted before. Then its victims may still terminate, and their quota is for this
+        # workload.
         sticky = old is None and workload.preempting
         waiter = self._waiters[workload.key] = Waiter(workload, place(workload, sticky=sticky), until, obstacle)
         if until is not None and until != NEVER:
@@ -167,7 +171,7 @@ class Queues:
     def remove(self, key: str, *, usage: Usage | None = None) -> None:
         """Remove a workload that no longer waits.
 
-        usage: the quota that it was admitted with; None if it was not admitted.
+        usage: the quota with which it was admitted; None if it was not admitted.
         """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
@@ -183,7 +187,7 @@ class Queues:
     def on_charge(self, charge: Charge) -> None:
         """Register a callback for each admission in a ClusterQueue that orders its workloads by past usage.
 
-        The callback calls `set_usage` before the next head is chosen.
+        The callback calls `set_usage`, so that the next head is chosen by the new usage.
         """
         self._charges.append(charge)
 
@@ -201,13 +205,13 @@ class Queues:
     def forgive(self, node: Node) -> None:
         """Forget which workloads were preempted for which others, in the node's tree.
 
-        Call it when a workload ended or quota changed there. Workloads that were preempted before may then preempt
+        Call this when a workload ended or quota changed there. Workloads that were preempted before may then preempt
         others.
         """
         self._displaced.forget(queue.name for queue in node.root.queues())
 
     def forget(self, key: str) -> None:
-        """Forget everything about a deleted workload, whether it was pending or not."""
+        """Forget all records of a deleted workload, whether it was pending or not."""
         self.remove(key)
         self._displaced.forget_workload(key)
 
@@ -236,7 +240,7 @@ class Queues:
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """The past usage of LocalQueues as last set; a missing LocalQueue counts 0."""
+        """The past usage of LocalQueues. A missing LocalQueue counts 0."""
         return self._usage
 
     def copy(self, names: Iterable[str]) -> "Queues":
@@ -251,7 +255,7 @@ class Queues:
         return copy
 
     def list_rules(self, names: Iterable[str]) -> list[object]:
-        """Return what decides whether workloads of these ClusterQueues are tried, and in which order, to compare it."""
+        """Return the rules by which workloads of these ClusterQueues are tried and ordered, for comparison."""
         rules: list[object] = [self._labels.copy(), self._stopped.copy(), self._usage.copy()]
         for name in names:
             pending = self._pending.get(name)
@@ -259,12 +263,12 @@ class Queues:
         return rules
 
     def is_behind(self, workload: WorkloadInfo) -> bool:
-        """Return whether a workload that came now would not be tried before one that waits in its ClusterQueue."""
+        """Return whether a workload added now would not be tried before some waiting workload of its ClusterQueue."""
         pending = self._pending.get(workload.queue)
         return pending is not None and pending.is_behind(workload, place(workload))
 
     def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
-        """Return whether a workload is tried only after another one of its ClusterQueue, which need not wait."""
+        """Return whether a workload is tried only after another one of its ClusterQueue, which need not be waiting."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None
@@ -275,7 +279,7 @@ class Queues:
     # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:
-        """Make the workloads eligible again whose backoff has ended by `now`."""
+        """Make the workloads whose backoff has ended by `now` eligible again."""
         while (at := self.next_wake) is not None and at <= now:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
@@ -321,10 +325,10 @@ class Queues:
         self._displaced.record(workload.key, (victim.key for victim in victims))
 
     def protected_from(self, key: str) -> AbstractSet[str]:
-        """Return the workloads that this pending workload must not preempt.
+        """Return the keys of the workloads that this pending workload must not preempt.
 
-        It preempted them before, or was preempted for them. Without this rule two workloads could preempt each other
-        for ever.
+        It preempted them before, or was preempted for them. Without this rule, two workloads could preempt each other
+        forever.
         """
         return self._displaced.protected_from(key)
 
@@ -359,12 +363,12 @@ class Queues:
         """Keep a workload that cannot be admitted yet as the head of its ClusterQueue.
 
         note: why the workload waits.
-        claim: the quota to keep for it.
+        claim: the quota to reserve for it.
         sticky: whether it stays the head even if a workload of higher priority arrives.
         blocker: the key of the workload whose pods must become ready first; "" if there is none.
         unplaced: whether it waits for room in topology domains.
-        victims: the keys of the evicted workloads that it waits for.
-        places: the topology domains of its pods once the victims have terminated.
+        victims: the keys of the evicted workloads for which it waits.
+        places: the topology domains of its pods after the victims have terminated.
         """
         waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
         self._set_sticky(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
@@ -398,7 +402,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits, from the last decision about the workload or its class; None without one."""
+        """Return why a workload waits, from the last decision about it or its equivalence class; None without one."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -414,7 +418,7 @@ class Queues:
         return waiter.workload if waiter is not None else None
 
     def list_waiting(self, queue: str) -> list[str]:
-        """Return the keys of all workloads that wait in a ClusterQueue, in no order."""
+        """Return the keys of all workloads that wait in a ClusterQueue, in arbitrary order."""
         return list(pending.waiters) if (pending := self._pending.get(queue)) is not None else []
 
     def count_waiting(self, queue: str) -> int:
@@ -468,7 +472,7 @@ class Queues:
         return pending.keys() if pending is not None else ()
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """Count the pending workloads of each LocalQueue in a ClusterQueue: those that are to be tried, and the others.
+        """Count the pending workloads of each LocalQueue in a ClusterQueue: those to be tried, and the others.
 
         Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """
@@ -490,7 +494,7 @@ class Queues:
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Return how many equivalence classes of a ClusterQueue are to be tried, and how many are not.
+        """Return how many equivalence classes of a ClusterQueue are to be tried, and how many do not fit.
 
         These are the values of the metric `pending_scheduling_hashes`.
         """
@@ -499,7 +503,7 @@ class Queues:
         return pending.classes if pending is not None else (0, 0)
 
     def sum_requests(self, queue: str) -> dict[str, int]:
-        """Return the total requests of the pending workloads.
+        """Return the total requests of the pending workloads, by resource.
 
         Resources of the ClusterQueue that no workload requests count 0. Resources that the ClusterQueue does not have
         are included, except the number of pods.
@@ -555,7 +559,7 @@ class Queues:
         return find_foreigner(pending.spec, workload) if pending is not None and pending.spec is not None else None
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
-        """Put workloads into their classes again, or take them out, because their obstacles may have changed."""
+        """Put workloads into their classes again, or remove them, because their obstacles may have changed."""
         for waiter in waiters:
             selected = self._is_selected(pending, waiter.workload.namespace)
             waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)
@@ -564,7 +568,7 @@ class Queues:
         self._update_head(pending)
 
     def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
-        """Return whether a workload's state is the same as before in all fields that admission depends on."""
+        """Return whether a workload's state is unchanged in all fields on which admission depends."""
         was = old.workload
         return (
             old.until == until
@@ -575,7 +579,7 @@ class Queues:
         )
 
     def _update_head(self, pending: PendingQueue) -> None:
-        """Record whether the head of a ClusterQueue has to be tried, and the claims and blockers of a parked head."""
+        """Record whether the head of a ClusterQueue has to be tried, and the claims and blocker of a parked head."""
         head = pending.head()
         if pending.parked is not None and (head is None or head.key != pending.parked.place.key):
             pending.parked = None

@@ -1,10 +1,10 @@
 """Compute the recent usage of each LocalQueue, which orders the LocalQueues of one ClusterQueue.
 
 Usage decays: after one half-life it counts half. Between two samples, each admission charges a penalty to the
-LocalQueue. Otherwise a LocalQueue could have everything admitted before the next sample. Once the usage includes the
-workload, its penalty is replaced by consumption.
+LocalQueue. Otherwise a LocalQueue could have all its workloads admitted before the next sample. When the usage includes
+the workload, consumption replaces its penalty.
 
-Amounts are those of `api.quantity.parse_amount`. They are floats here, because they only order queues and admit
+Amounts have the units of `api.quantity.parse_amount`. They are floats here, because they only order queues and admit
 nothing. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
 """
 
@@ -20,14 +20,14 @@ from muster.api.values.durations import HOUR
 
 _CPU = "cpu"
 
-# The settings if single queues request the order: a half-life of a week, as in Slurm.
+# The settings if only some queues request the order: a half-life of a week, as in Slurm.
 ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
 
 class Decay(Struct, frozen=True):
     """The settings by which past usage decays.
 
-    half_life: the time after which usage counts half; 0: past usage neither decays nor grows.
+    half_life: the time after which usage counts half; with 0, past usage neither decays nor grows.
     sampling: how often usage is sampled.
     weights: the weights of resources, 1 by default.
     """
@@ -38,13 +38,13 @@ class Decay(Struct, frozen=True):
 
     @classmethod
     def of(cls, sharing: AdmissionFairSharing) -> "Decay":
-        """Return the decay that a Configuration sets."""
+        """Return the decay settings of a Configuration."""
         half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
         sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
         return cls(half_life, sampling, sharing.resource_weights)
 
     def decay_factor(self, elapsed: timedelta) -> float:
-        """Return the part of past usage that still counts after that time, from 1 to 0."""
+        """Return the part of past usage that still counts after the time `elapsed`, from 1 to 0."""
         return math.pow(0.5, max(elapsed, timedelta()) / self.half_life) if self.half_life else 1.0
 
     def decay_usage(
@@ -55,7 +55,7 @@ class Decay(Struct, frozen=True):
         return _add_amounts(_scale(old, rest), _scale(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
-        """Return the amounts to charge for an admission: what the workload would use in one sampling interval."""
+        """Return the amounts to charge for an admission: the usage of the workload in one sampling interval."""
         return _scale(requests, 1 - self.decay_factor(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
@@ -74,7 +74,7 @@ class RecentUsage(Struct, frozen=True):
     """The account of one LocalQueue's recent usage.
 
     consumed: the decayed usage as of `updated`.
-    penalties: by workload, an amount that stands for usage that no sample has measured yet.
+    penalties: the amounts for usage that no sample has measured yet, by workload.
     """
 
     updated: datetime
@@ -117,7 +117,7 @@ class Accounts:
         )
 
     def charge(self, local_queue: str, workload: str, requests: Mapping[str, float], now: datetime) -> None:
-        """Charge the penalty for a workload that got quota to a LocalQueue's account.
+        """Charge the penalty for a newly admitted workload to a LocalQueue's account.
 
         A penalty that was charged for the same workload before is replaced.
         """
@@ -146,9 +146,9 @@ class Accounts:
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> RecentUsage:
-        """Add what the LocalQueue used since the last sample; return the account.
+        """Add the LocalQueue's usage since the last sample; return the account.
 
-        current: the usage in that time. If the clock went back, nothing is added.
+        current: the usage in that time. If the clock was set back, nothing is added.
         """
         old = self._accounts.get(local_queue, RecentUsage(now))
         consumed = self._decay.decay_usage(old.consumed, current, now - old.updated)

@@ -1,7 +1,7 @@
 """Convert past usage to and from the status of a LocalQueue, which restores the account after a restart.
 
-A status holds the amounts consumed as of a moment. While nothing is in use they fade by themselves, so the status stays
-right without being written again.
+A status has the amounts consumed up to a moment. While nothing is in use, their decay follows from the time alone, so
+the status remains correct without further writes.
 """
 
 from collections import Counter
@@ -21,13 +21,13 @@ def status_of(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
 
 
 def weight_of(local: LocalQueue | None) -> float:
-    """Return the weight of a LocalQueue among those of its ClusterQueue."""
+    """Return the weight of a LocalQueue among the LocalQueues of its ClusterQueue."""
     sharing = local.spec.fair_sharing if local is not None else None
     return float(parse(sharing.weight)) if sharing is not None else 1.0
 
 
 def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, now: datetime) -> float:
-    """Return a number that orders LocalQueues by past usage, from the status of one of them.
+    """Return a number that orders LocalQueues by past usage, from the status of one LocalQueue.
 
     current: the usage since the status was written. Raises `QuantityError`.
     """
@@ -57,9 +57,9 @@ def make_status(
 ) -> AdmissionFairSharingStatus | None:
     """Return the status to write for an account; `old` if it still restores the account well enough.
 
-    used: whether quota was in use or charged since the old status. If not, writing at each halving and at the end is
-    enough.
-    covered: the resources of the ClusterQueue, shown with 0 if none was consumed, as upstream.
+    used: whether quota was in use or charged since the old status. If not, the status is written only each time the
+    usage has halved, and at the end.
+    covered: the resources of the ClusterQueue, shown with 0 if none was consumed, as in upstream.
     """
     before = old.consumed_resources if old is not None else {}
     # A resource that is no longer used is written as 0, because a merge patch does not remove resources.

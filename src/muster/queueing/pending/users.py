@@ -15,10 +15,10 @@ def find_foreigner(spec: QueueSpec, workload: WorkloadInfo) -> PendingReason | N
 
 
 def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
-    """Return the limit of the workload's user that keeps the workload from starting; None if no limit is reached.
+    """Return why a limit of the workload's user keeps the workload from starting; None if no limit is reached.
 
-    node: the ClusterQueue. A workload of an unknown user has no limit. The growth of an elastic workload does not count
-    as a job.
+    A workload of an unknown user has no limit. The growth of an elastic workload does not count as a job.
+    node: the ClusterQueue.
     """
     limits = node.policy.limits
     if limits == NO_LIMITS or not workload.owner:
@@ -37,7 +37,7 @@ def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
 
 
 def count_gpus(workload: WorkloadInfo) -> int:
-    """Return how many GPUs the pods of a workload ask for together."""
+    """Return how many GPUs the pods of a workload request in total."""
     return sum(
         amount * podset.count
         for podset in workload.podsets

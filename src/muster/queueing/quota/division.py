@@ -1,10 +1,11 @@
-"""Divide the resources of the nodes between the ClusterQueue that follows them and those that have parts of it. Pure.
+"""Divide the resources of the nodes between the ClusterQueue that follows them and its parts. Pure.
 
-All of them are decided together: written quotas of two objects never change in the same moment, and the sum must not
-exceed the nodes in between. So the tree gets the quotas that are decided here, and not those that are written.
+A part is a ClusterQueue that owns a part of these resources. The quotas of all of them are decided together. The
+written quotas of two objects never change at the same moment, and in between their sum must not exceed the nodes. So
+the tree gets the quotas that are decided here, and not the written ones.
 
-Members in one tree of quota lend to each other, so there only the sum of their quotas matters. A member in another
-tree gets no quota that members elsewhere still use beyond theirs: it gets that once it is free.
+Members in one tree of quota lend to each other, so only the sum of their quotas matters. A member in another tree gets
+no quota that members elsewhere still use beyond their own; it gets that quota when it is free.
 """
 
 from collections import defaultdict
@@ -30,7 +31,9 @@ NOTHING_DECIDED: Decided = {}
 class Member(Struct, frozen=True):
     """A ClusterQueue of a division.
 
-    nominal: the quota in its spec. used: the quota that its workloads hold. root: the name of the root of its tree.
+    nominal: the quota in its spec.
+    used: the quota that its workloads hold.
+    root: the name of the root of its tree.
     """
 
     name: str
@@ -45,7 +48,7 @@ def is_member(queue: ClusterQueue) -> bool:
 
 
 def list_divisions(queues: Collection[ClusterQueue]) -> list[list[ClusterQueue]]:
-    """Return the members of each division: the ClusterQueue that follows the nodes, and those that have parts of it."""
+    """Return the members of each division: the ClusterQueue that follows the nodes, and its parts."""
     parts: dict[str, list[ClusterQueue]] = defaultdict(list)
     for queue in queues:
         if QUOTA_OF in queue.metadata.annotations and not is_following_nodes(queue):
@@ -70,9 +73,10 @@ def decide_quotas(
     flavors: Mapping[str, ResourceFlavor],
     nodes: Iterable[ClusterNode],
 ) -> Decided:
-    """Return the quota of every member of a division.
+    """Return the quota of every member of a division, by the member's name.
 
-    queues: all ClusterQueues. tree: what the ClusterQueues use now.
+    tree: has the current usage of the ClusterQueues.
+    queues: all ClusterQueues.
     """
     decided: dict[str, Usage] = {}
     nodes = list(nodes)
@@ -92,10 +96,10 @@ def _make_member(tree: Tree, spec: QueueSpec) -> Member:
 
 
 def divide(capacity: Usage, whole: Member, parts: Sequence[Member]) -> dict[str, dict[FlavorResource, int]]:
-    """Return the quota of each member, by name, whose sum does not exceed the capacity.
+    """Return the quota of each member, by name. The sum of the quotas does not exceed the capacity.
 
-    A resource of the capacity's flavors that the nodes do not have counts as 0. If the parts were promised more than
-    there is, each gets less in proportion. The whole gets the rest.
+    A resource of the capacity's flavors that the nodes do not have counts as 0. If the quotas of the parts exceed the
+    capacity, each is reduced in proportion. The whole gets the remaining capacity.
     """
     members = (whole, *parts)
     quotas: dict[str, dict[FlavorResource, int]] = {member.name: {} for member in members}
@@ -110,7 +114,7 @@ def divide(capacity: Usage, whole: Member, parts: Sequence[Member]) -> dict[str,
 
 
 def scale(amounts: Sequence[int], most: int) -> list[int]:
-    """Return amounts in the same proportion whose sum is `most`, or the amounts themselves if their sum is less."""
+    """Return the amounts, or, if their sum exceeds `most`, amounts in the same proportion with the sum `most`."""
     total = sum(amounts)
     if total <= most:
         return list(amounts)
@@ -122,7 +126,7 @@ def scale(amounts: Sequence[int], most: int) -> list[int]:
 
 
 def _keep_used(fr: FlavorResource, quota: Sequence[int], members: Sequence[Member]) -> list[int]:
-    """Return the given quota, reduced by the quota that other trees' members use beyond what is given to them."""
+    """Return the quota, reduced by the quota that members of other trees use beyond their own."""
     trees: dict[str, list[int]] = defaultdict(list)
     for index, member in enumerate(members):
         trees[member.root].append(index)

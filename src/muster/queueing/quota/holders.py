@@ -1,7 +1,7 @@
 """Keep the workloads that hold quota in one ClusterQueue in the order in which they would be preempted.
 
-With 100,000 workloads, a scan to find that none has a low enough priority takes too long. In this order the first
-victim is the first element, and the sums by priority bound how much quota preemption could free.
+With 100,000 workloads, it takes too long to scan all only to find that none has a low enough priority. In this order
+the first victim is the first element, and the sums by priority bound how much quota preemption could free.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ def rank(workload: WorkloadInfo) -> Rank:
     """Return the sort key by which workloads are preempted, the lowest first.
 
     Evicted workloads come first, then low priority, then the newest reservation, then the UID. A reservation whose time
-    is not known counts as the newest.
+    is unknown counts as the newest.
     """
     since = workload.reserved.timestamp() if workload.reserved is not None else float("inf")
     return not workload.evicted, workload.priority, -since, workload.uid
@@ -38,13 +38,13 @@ class Holders:
         self._usage: dict[int, dict[FlavorResource, int]] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
-        """Add a workload that holds quota from now on."""
+        """Add a workload that now holds quota."""
         self._order.add(workload)
         self.evicted += workload.evicted
         self._add_to_sums(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
-        """Remove a workload that gave back its quota."""
+        """Remove a workload that released its quota."""
         self._order.remove(workload)
         self.evicted -= workload.evicted
         self._add_to_sums(workload, -1)
@@ -61,7 +61,7 @@ class Holders:
     def has_any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
         """Return whether a workload with a priority below the limit holds any of these quotas.
 
-        frs: the flavors and resources to look for; None for any.
+        frs: the flavors and resources to consider; None for any.
         """
         return any(
             priority < limit and (frs is None or not frs.isdisjoint(usage)) for priority, usage in self._usage.items()

@@ -1,4 +1,4 @@
-"""Set a queue's quota to the capacity of the nodes that have each flavor's labels (users' wish kueue#10270).
+"""Set a queue's quota to the capacity of the nodes that have each flavor's labels (as requested in kueue#10270).
 
 Other ClusterQueues may own a part of that capacity (`muster.dev/quota-of`). Their part is subtracted, so that no
 capacity is counted twice.
@@ -80,7 +80,7 @@ def quota_from_nodes(
     nodes: Iterable[Node],
     parts_quota: Mapping[FlavorResource, int] = NOTHING_GIVEN,
 ) -> tuple[ResourceGroup, ...]:
-    """Return the resource groups with the quotas that the nodes give them, for all resources that the nodes have.
+    """Return the resource groups with the quotas that follow from the nodes, for all resources that the nodes have.
 
     parts_quota: the quota that the parts of the queue own, which is subtracted.
 
@@ -109,7 +109,7 @@ def quota_from_nodes(
 
 
 def _is_in_flavor(node: Node, flavor: ResourceFlavor | None) -> bool:
-    """Return whether pods that get the flavor may run on the node, by the node's labels and taints."""
+    """Return whether pods with this flavor may run on the node, by the node's labels and taints."""
     if flavor is None or not flavor.spec.node_labels.items() <= node.metadata.labels.items():
         return False
     expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}
@@ -137,6 +137,6 @@ def _fill_quotas(flavor: FlavorQuotas, resources: Iterable[str], total: Mapping[
 
 
 def find_quota_state(node: Node) -> tuple[object, ...]:
-    """Return the fields of a node that quota depends on, so that callers can ignore heartbeats."""
+    """Return the fields of a node on which quota depends, so that callers can ignore heartbeats."""
     ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
     return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

@@ -7,7 +7,7 @@ from muster.queueing.quota.tree import Node, Tree
 def redefine_queue(tree: Tree, spec: QueueSpec) -> tuple[Node, ...]:
     """Add or change a ClusterQueue.
 
-    Return the roots of its former and its present tree; the caller must wake the workloads there.
+    Return the roots of its former and its current tree; the caller must wake the workloads there.
     """
     before = tree.queues.get(spec.name)
     old_roots = (before.root,) if before is not None else ()
@@ -17,7 +17,7 @@ def redefine_queue(tree: Tree, spec: QueueSpec) -> tuple[Node, ...]:
 def redefine_cohort(tree: Tree, spec: CohortSpec) -> tuple[Node, ...]:
     """Add or change a Cohort.
 
-    Return the roots of its former and its present tree; the caller must wake the workloads there.
+    Return the roots of its former and its current tree; the caller must wake the workloads there.
     """
     before = tree.cohorts.get(spec.name)
     old_roots = (before.root,) if before is not None else ()

@@ -1,7 +1,7 @@
-"""Build the status of queues and Cohorts: numbers of waiting and admitted workloads, used and borrowed quota.
+"""Compute the status of queues and Cohorts: numbers of waiting and admitted workloads, used and borrowed quota.
 
 All numbers come from existing sums (`tallies`, `quota`). The cost of a status depends on the number of flavors of a
-queue, not on the number of workloads. Flavors and resources come in the order of the ClusterQueue's specification.
+queue, not on the number of workloads. Flavors and resources have the order of the ClusterQueue's specification.
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ def local_status(old: LocalQueueStatus, tally: WorkloadSums, queue: QueueSpec | 
 
 
 def cohort_status(node: Node) -> CohortStatus:
-    """Return the status of a Cohort, used if fair sharing is on."""
+    """Return the status of a Cohort. It is used only if fair sharing is on."""
     return CohortStatus(fair_sharing=_make_sharing(node))
 
 
@@ -115,7 +115,7 @@ def _list_local_flavors(queue: QueueSpec | None, usage: Usage) -> tuple[LocalQue
 
 
 def _iterate_covered(queue: QueueSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each flavor with the resources that it has quota for; a flavor is in one group only."""
+    """Yield each flavor with the resources for which it has quota. A flavor is in one group only."""
     for group in queue.groups:
         for flavor in group.flavors:
             yield flavor, group.resources

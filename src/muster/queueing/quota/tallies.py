@@ -1,7 +1,7 @@
 """Count the workloads that hold quota in a ClusterQueue, and their usage, by LocalQueue and by user.
 
-Status and metrics read these sums for a thousand queues without visiting workloads.
-Invariant: the tallies equal a recount of all workloads that hold quota.
+Status and metrics read these sums for a thousand queues without visiting workloads. Invariant: the tallies equal a
+recount of all workloads that hold quota.
 """
 
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
@@ -27,7 +27,10 @@ class WorkloadSums:
         self.used: dict[FlavorResource, int] = {}
 
     def count(self, workload: WorkloadInfo, sign: int) -> None:
-        """Add a workload to the sums, or, with sign -1, remove it. A growth adds its quota, but not a workload."""
+        """Add a workload to the sums; with sign -1, remove it.
+
+        A growth adds its quota, but does not count as a workload.
+        """
         one = 0 if workload.growth_of else sign
         usage = workload.usage or {}
         self.size += sign
@@ -41,9 +44,9 @@ class WorkloadSums:
 class Tallies:
     """The sums over the workloads of one ClusterQueue, which `Tree.hold` and `Tree.release` maintain.
 
-    total: over all its workloads.
-    local: by LocalQueue (`namespace/name`), without empty ones.
-    owners: by user.
+    total: the sums over all its workloads.
+    local: the sums by LocalQueue (`namespace/name`), without empty ones.
+    owners: the sums by user.
     """
 
     __slots__ = ("local", "owners", "total")
@@ -54,7 +57,7 @@ class Tallies:
         self.owners: dict[str, WorkloadSums] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
-        """Add a workload that holds quota from now on."""
+        """Add a workload that now holds quota."""
         self.total.count(workload, 1)
         self.local.setdefault(workload.local_queue, WorkloadSums()).count(workload, 1)
         self.owners.setdefault(workload.owner, WorkloadSums()).count(workload, 1)

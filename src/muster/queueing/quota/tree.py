@@ -6,8 +6,8 @@ that it does not lend is called `local`. Usage of the node beyond that part also
 So usage is always a function of the usage of the ClusterQueues at the leaves, and adding and then removing an amount
 restores the old state. A decision may try changes in the tree itself, and `trial.assume_usage` undoes them.
 
-A change of one node touches that node and its ancestors. Amounts may be negative if quota was cut below the usage; no
-workload is evicted for that.
+A change of one node changes only that node and its ancestors. Amounts may be negative if quota was reduced below the
+usage; no workload is evicted because of that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +38,7 @@ class Node:
     workloads: the workloads that hold quota in a ClusterQueue, by key.
     held: the same workloads in the order of preemption.
     tallies: the number and the usage of these workloads.
-    height: 0 for a ClusterQueue, 1 for a Cohort with nothing but ClusterQueues below.
+    height: 0 for a ClusterQueue, 1 for a Cohort with only ClusterQueues below, and so on.
     """
 
     __slots__ = (
@@ -90,7 +90,7 @@ class Node:
 
     @property
     def root(self) -> "Node":
-        """The root of the tree that the node is in, which may be the node itself."""
+        """The root of the node's tree, which may be the node itself."""
         node = self
         while node.parent is not None:
             node = node.parent
@@ -127,7 +127,7 @@ class Node:
         return sorted(borrowers, key=lambda node: (node.is_queue, node.name))
 
     def quota(self, fr: FlavorResource) -> Quota:
-        """Return the nominal quota that the node's object gives it, and its limits; 0 if the object gives none."""
+        """Return the nominal quota and the limits in the node's specification; 0 without limits if it has none."""
         return self.quotas.get(fr, _NOTHING)
 
     def available(self, fr: FlavorResource) -> int:
@@ -144,7 +144,7 @@ class Node:
         return min(bounds)
 
     def potential(self, fr: FlavorResource) -> int:
-        """Return how much the node could use if nothing were in use."""
+        """Return how much the node could use if no quota were in use."""
         node, local = self, 0
         bounds = []
         while (parent := node.parent) is not None:
@@ -160,7 +160,7 @@ class Node:
         return all(amount <= self.available(fr) for fr, amount in usage.items() if amount)
 
     def borrows(self, fr: FlavorResource, more: int = 0) -> bool:
-        """Return whether the node uses more than `subtree` once `more` is added."""
+        """Return whether the node uses more than `subtree` after `more` is added."""
         return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
 
     def local_available(self, fr: FlavorResource) -> int:
@@ -274,7 +274,7 @@ class Tree:
     """
 
     def __init__(self) -> None:
-        self.unready: dict[str, WorkloadInfo] = {}  # workloads that hold quota and whose pods are not ready, by key
+        self.unready: dict[str, WorkloadInfo] = {}  # by key, workloads that hold quota and whose pods are not ready
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
         self._families: dict[str, dict[str, WorkloadInfo]] = {}  # variants that hold quota, by parent and key
@@ -368,7 +368,7 @@ class Tree:
     def is_in_circle(self, node: Node) -> bool:
         """Return whether the Cohorts above the node name each other as parents in a circle.
 
-        Nothing is admitted there.
+        No workload is admitted there.
         """
         return node.root.name in self._cut and not node.root.is_queue
 
@@ -376,7 +376,7 @@ class Tree:
         return self.cohorts.setdefault(name, Node(name))
 
     def _attach(self, node: Node, cohort: str) -> None:
-        """Make a node the child of a Cohort, or a root for "", and update the ancestors at its old and new position."""
+        """Make a node the child of a Cohort, or a root if `cohort` is "", and update its old and new ancestors."""
         old = node.parent
         key = (node.is_queue, node.name)
         if old is not None and old.name != cohort:
@@ -401,14 +401,14 @@ class Tree:
             self._drop_if_unused(old)
 
     def _reattach_cut(self) -> None:
-        """Attach Cohorts to their parents again that were detached because of a circle that is gone now."""
+        """Attach Cohorts to their parents again that were detached because of a circle that no longer exists."""
         for name, parent in list(self._cut.items()):
             self._attach(self.cohorts[name], parent)
 
     def _update_ancestors(self, node: Node, before: _Share) -> None:
-        """Update the ancestors of a node whose part changed, without visiting its siblings.
+        """Update the ancestors of a node whose share changed, without visiting its siblings.
 
-        before: the part of the node that its parent counted so far.
+        before: the share of the node that its parent counted before.
         """
         while (parent := node.parent) is not None:
             counted, after = _share_of(parent), _share_of(node)

@@ -1,4 +1,4 @@
-"""Try changes of usage in the quota tree; the end of a `with` block undoes them."""
+"""Try changes of usage in the quota tree, which the end of a `with` block undoes."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,7 @@
 """Decide which flavors a podset may use, by taints and by the podset's node requirements.
 
-A flavor stands for nodes, and only the flavor's own labels are known of them. So only the parts of the node selector
-and the required node affinity that name those labels count. The scheduler checks the rest (Kueue, flavorassigner.go).
+A flavor stands for nodes, and only the flavor's own labels are known. So only the parts of the node selector and the
+required node affinity that name those labels count. The scheduler checks all other parts (Kueue, flavorassigner.go).
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def _matches_selector(selector: Mapping[str, str], labels: Mapping[str, str]) ->
 
 
 def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> bool:
-    """Return whether nodes of a flavor can match one of the node selector terms, or there are no terms.
+    """Return whether nodes of a flavor can match one of the node selector terms; true if there are no terms.
 
     labels: the labels of the flavor. A term that names none of these labels may match.
     """
@@ -45,6 +45,6 @@ def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str
 
 
 def _format_taint(taint: Taint) -> str:
-    """Return the taint as Go prints the struct, which upstream's messages contain."""
+    """Return the taint in the format in which Go prints the struct, because upstream's messages contain it."""
     added = "<nil>" if taint.time_added is None else taint.time_added.strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
     return f"{{{taint.key} {taint.value} {taint.effect} {added}}}"

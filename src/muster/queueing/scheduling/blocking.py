@@ -1,11 +1,12 @@
-"""Decide which workloads wait until the pods of earlier ones are ready (Kueue KEP-349, `blockAdmission`).
+"""Decide which workloads wait until the pods of earlier workloads are ready (Kueue KEP-349, `blockAdmission`).
 
 Upstream blocks the whole cluster. Here blocking can also be set for one object:
+
 - for a ClusterQueue: it blocks that ClusterQueue;
 - for a ResourceFlavor: it blocks the workloads that would get that flavor;
 - for a workload: it blocks the workloads that would get one of its flavors.
 
-The most specific setting counts: the workload's, then its ClusterQueue's, then its flavors', then the Configuration's.
+The most specific setting applies: the workload's, then its ClusterQueue's, then its flavors', then the Configuration's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,7 +58,7 @@ def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
 class BlockedScopes:
     """The scopes in which no workload is admitted, each with the workload that blocks it.
 
-    A scope is the whole cluster, a ClusterQueue or a flavor. A workload blocks until its pods are ready.
+    A scope is the whole cluster, a ClusterQueue or a flavor. A workload blocks its scopes until its pods are ready.
     """
 
     def __init__(self, blocking: Blocking | None, unready: Iterable[WorkloadInfo]) -> None:

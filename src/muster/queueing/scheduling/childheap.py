@@ -1,6 +1,6 @@
 """Find the best child of each node while the keys of children change.
 
-Each node has a heap. An entry of the heap is void once its child has a newer entry. So a change costs the logarithm of
+Each node has a heap. An entry of the heap is void if its child has a newer entry. So a change costs the logarithm of
 the number of children.
 """
 
@@ -14,7 +14,7 @@ Key = tuple[Any, ...]
 
 
 class ChildHeap:
-    """The children of each node by key, the lowest key first; `None` as a parent holds the roots."""
+    """The children of each node, sorted by key, the lowest first. The parent `None` has the roots as its children."""
 
     def __init__(self) -> None:
         self._current: dict[Node, int] = {}

@@ -1,26 +1,25 @@
 """Run the admission cycle: decide which workloads get quota now, which are preempted, and why the others wait.
 
 A *head* is the first workload of a ClusterQueue that is worth a try. The cycle nominates the heads of all ClusterQueues
-in the present state, serves the first in order, then the next, until no head can be served. The result and the order
-are those of a scheduler that admits one workload at a time (Kueue KEP-1714 and `scheduler.go`). But a head is nominated
-again only if usage changed so far that its nomination may no longer hold.
+in the current state, serves the first in order, then the next, until no head can be served. The result and the order
+equal those of a scheduler that admits one workload at a time (Kueue KEP-1714 and `scheduler.go`). But a head is
+nominated again only if usage changed so far that its nomination may be invalid.
 
 - A head that fits is admitted, and the next workload of its ClusterQueue becomes the head.
 - A head that fits by preemption stays the head until its victims have terminated. Until it is admitted or can no longer
-  be, its usage counts and the usage of its victims does not, in this cycle and in later ones. So no other workload
-  takes the freed quota. A head that fits only because those victims terminate waits as well, and its quota is kept for
-  it.
+  be, its usage counts and the usage of its victims does not, in this cycle and in later ones. So no other workload uses
+  the freed quota. A head that fits only because those victims terminate waits as well, and its quota is reserved.
 - A head that does not fit is set aside, with its equivalence class, and the next workload becomes the head. In a
-  StrictFIFO queue it stays the head. If it waits until preemption becomes possible, available quota is kept for it.
+  StrictFIFO queue it stays the head. If it waits until preemption becomes possible, available quota is reserved for it.
 - A head whose user has reached a limit of the ClusterQueue is set aside, in a StrictFIFO queue, too.
 - The growth of a running workload (`growth.find_growth`) that does not fit is set aside in every queue, and no quota is
-  kept for it.
+  reserved for it.
 - If smaller elastic workloads suffice instead of a preemption, no workload is evicted. The head stays the head, and its
-  quota is kept for it.
-- A head that fits, but has to wait until the pods of another workload are ready, stays the head, and its quota is kept
-  for it.
+  quota is reserved.
+- A head that fits, but has to wait until the pods of another workload are ready, stays the head, and its quota is
+  reserved.
 
-A head that needs preemption is nominated again when its turn comes. If its nomination changed, it is ordered again.
+A head that needs preemption is nominated again when it is served. If its nomination changed, it is ordered again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -67,7 +66,7 @@ class CycleAdmission(Struct, frozen=True):
 class CyclePreemption(Struct, frozen=True):
     """A workload that needs preemption, and its victims.
 
-    Some victims may be evicted already, or may be admitted in this same cycle.
+    Some victims may already be evicted, or may be admitted in this same cycle.
     """
 
     workload: WorkloadInfo
@@ -76,7 +75,7 @@ class CyclePreemption(Struct, frozen=True):
 
 
 def spare_none(decision: CyclePreemption) -> bool:  # noqa: ARG001  (a `Spare`)
-    """Return False, because a cluster without elastic workloads spares no victims: the default of `spare`."""
+    """Return False: the default of `spare`, for a cluster without elastic workloads, which spares no victims."""
     return False
 
 
@@ -89,10 +88,10 @@ class Pending(Struct, frozen=True):
 
 
 class Recomputation(StrEnum):
-    """How an earlier preemption of the same cycle changed the outcome for a later head with the same victims."""
+    """How an earlier preemption of the cycle changed the outcome for a later head with the same victims."""
 
     NEW_TARGETS = "new_targets"  # the head preempts other victims instead
-    DEFERRED_FIT = "deferred_fit"  # the head fits once the common victims have terminated
+    DEFERRED_FIT = "deferred_fit"  # the head fits after the common victims have terminated
     SKIPPED = "skipped"  # the head no longer fits
 
 
@@ -132,14 +131,14 @@ def run(
     `queues.untried` is not empty afterwards, call `run` again at once.
     limit: stop after about this many nominations, so that the caller can do other work in between. The next call has to
     nominate the heads again, so each call makes at least as many further nominations as there are heads.
-    spare: whether shrinking elastic workloads suffices. It is called before any eviction and reads the tree as the
-    earlier decisions leave it.
+    spare: returns whether shrinking elastic workloads suffices. It is called before any eviction, and reads the tree in
+    the state after the earlier decisions.
     """
     return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
 
 
 class _Reservation(Struct):
-    """The quota that is kept for the preemptor at the head of a ClusterQueue.
+    """The quota that is reserved for the preemptor at the head of a ClusterQueue.
 
     holders: the victims that still hold quota.
     """
@@ -174,7 +173,7 @@ class _Cycle:
         self._heads = Heads(settings)
         self._forest: dict[Node, CohortTree] = {}
         self._away: set[str] = set()  # keys of victims, whose usage does not count for the rest of the cycle
-        self._claimed: list[Places] = []  # topology domains kept for heads that wait for victims
+        self._claimed: list[Places] = []  # topology domains reserved for heads that wait for victims
         self._left: list[Places] = []  # topology domains of victims, which count as free for the rest of the cycle
         self._outcome = CycleOutcome()
         self._most = inf  # the limit of nominations
@@ -194,7 +193,8 @@ class _Cycle:
             for name in heads:
                 if name not in waiting:
                     self._enter(name)
-            # The order is known only once all heads are known; without them, the next call goes on setting heads aside.
+            # The order is known only when all heads are known. Without them, the next call continues to set heads
+            # aside.
             if not self._is_spent:
                 self._most = self._outcome.nominations + more
             while not self._is_spent and (nomination := self._heads.pop()) is not None:
@@ -235,9 +235,9 @@ class _Cycle:
         return list(dict.fromkeys(names + claiming))
 
     def _keep_reservations(self) -> set[str]:
-        """Count the quota kept for preemptors as used by them, and admit those whose victims have terminated.
+        """Count the quota reserved for preemptors as used by them, and admit preemptors whose victims have terminated.
 
-        A reservation ends if a victim was not evicted after all, or if its preemptor would not fit even without the
+        A reservation ends if a victim was finally not evicted, or if its preemptor would not fit even without the
         victims. Return the ClusterQueues whose head needs no further try.
         """
         reservations: list[_Reservation] = []
@@ -260,7 +260,7 @@ class _Cycle:
         }
 
     def _redeem(self, reservation: _Reservation) -> bool:
-        """Admit a preemptor if it fits by now; otherwise keep its quota while its victims still hold theirs.
+        """Admit a preemptor if it fits now; otherwise keep its quota reserved while its victims still hold theirs.
 
         Return whether the preemptor was admitted or keeps its reservation.
         """
@@ -296,7 +296,7 @@ class _Cycle:
     def _find_victims(self, cohorts: CohortTree, assignment: Assignment) -> frozenset[str]:
         """Return the victims that must terminate before an assignment fits.
 
-        They are in the assignment's tree; if topology domains are short, in any tree.
+        They are in the assignment's tree. If topology domains are short, they may be in any tree.
         """
         return frozenset(self._away if assignment.places else (victim.key for victim in cohorts.victims))
 
@@ -308,7 +308,7 @@ class _Cycle:
             self._claimed.remove(places)
 
     def _remove_victim(self, victim: WorkloadInfo) -> None:
-        """Count a victim as gone for the rest of the cycle.
+        """Count a victim as deleted for the rest of the cycle.
 
         Its topology domains count as free in the other trees, too.
         """
@@ -325,7 +325,7 @@ class _Cycle:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
-        """Find the present head of a ClusterQueue, and add it to the cycle's heads in place of the former head."""
+        """Find the current head of a ClusterQueue, and add it to the cycle's heads in place of the former head."""
         node = self._tree.queues[name]
         cohorts = self._tree_of(node)
         nomination = self._find_head(node)
@@ -339,8 +339,8 @@ class _Cycle:
     def _find_head(self, node: Node) -> Nomination | None:
         """Return the nomination of the first workload of a ClusterQueue that can be served.
 
-        Workloads before it that do not fit are set aside. Once the limit of nominations is reached, return None for
-        every queue. Then no head is served any more, so the order is kept.
+        Workloads before it that do not fit are set aside. When the limit of nominations is reached, return None for
+        every queue. Then no further head is served, so the order is kept.
         """
         while not self._is_spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.is_in_circle(node):
@@ -482,11 +482,11 @@ class _Cycle:
             places=places,
         )
         cohorts.grow(assignment.usage)
-        # Usage shrank as well, so a head may now get more than its nomination, even if that still holds.
+        # Usage decreased as well, so a head may now get more than its nomination, even if that is still valid.
         self._renominate(cohorts.list_fitting())
 
     def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
-        """Keep available quota for the head of a StrictFIFO queue that does not fit and cannot preempt."""
+        """Reserve available quota for the head of a StrictFIFO queue that does not fit and cannot preempt."""
         node, assignment = nomination.node, nomination.found.assignment
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":

@@ -3,10 +3,11 @@
 Workloads that hold quota end one after the other, by their time limit or by the usual run times of their queue. After
 each end, the simulation runs a cycle. So the estimate follows every rule of quota, order and preemption.
 
-Future submissions are not known. The estimate says how certain it is:
+Future submissions are unknown. The estimate has one of three certainties:
+
 - sure: only time limits, which are enforced, precede the start, and no other workload is admitted before.
 - likely: other workloads are admitted or evicted first, or the estimate rests on similar past run times.
-- a guess: the estimate rests on past run times that differ widely, are few, or are exceeded already.
+- a guess: the estimate rests on past run times that differ widely, are few, or are already exceeded.
 """
 
 from collections import deque
@@ -26,12 +27,12 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import cycle
 
-# The maximum number of ends that an estimate looks ahead.
+# The maximum number of future ends that an estimate simulates.
 MOST_ENDS = 2000
-# The maximum number of consecutive cycles with changes: workloads might preempt each other for ever.
+# The maximum number of consecutive cycles with changes, because workloads might preempt each other forever.
 _MOST_CYCLES = 200
 
-# A likely estimate needs at least this many past run times, the longest at most this many times the shortest.
+# A likely estimate needs at least this many past run times. The longest may be at most this many times the shortest.
 _ENOUGH, _ALIKE = 3, 2.0
 
 _NAMED = 3
@@ -50,9 +51,9 @@ class Certainty(IntEnum):
 
 
 class RunTime(Struct, frozen=True):
-    """The probable time for which a workload holds quota once it is admitted.
+    """The probable time for which a workload holds quota after it is admitted.
 
-    limit: the time after which the workload is ended; None if there is no limit.
+    limit: the time after which the workload is stopped; None if there is no limit.
     expected: the run time that its user expects, if that is sooner.
     recent: the run times of similar earlier runs.
     """
@@ -65,8 +66,8 @@ class RunTime(Struct, frozen=True):
 class StartEstimate(Struct, frozen=True):
     """The estimated start of a workload.
 
-    at: the moment; None if it cannot be estimated.
-    because: what the estimate rests on, for people.
+    at: the time; None if it cannot be estimated.
+    because: the reason for the estimate, for users.
     """
 
     at: datetime | None
@@ -75,7 +76,10 @@ class StartEstimate(Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """A start or an end that a forecast expects. holder: the workload with the quota that it gets; None if it ends."""
+    """A start or an end that a forecast expects.
+
+    holder: the workload with the quota that it gets; None if it ends.
+    """
 
     at: datetime
     key: str
@@ -83,7 +87,7 @@ class Step(NamedTuple):
 
 
 class _Rest(Struct, frozen=True):
-    """How much longer a workload holds its quota."""
+    """How much longer a workload holds its quota, with the certainty and the reason."""
 
     time: timedelta
     certainty: Certainty
@@ -91,11 +95,10 @@ class _Rest(Struct, frozen=True):
 
 
 def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Rest | None:
-    """Return how much longer a workload holds its quota after `ran`; None if nothing is known about its end.
+    """Return how much longer a workload that ran for the time `ran` holds its quota; None if its end is unknown.
 
-    strict: no workload passes another in its queue, so that run times add up before a start. Their mean counts then.
-    Where others pass, a start follows few ends, and the usual run time counts: the median, which few long runs do not
-    change.
+    strict: whether no workload passes another in its queue, so that run times add up before a start. Then their mean is
+    used. If others pass, a start follows few ends, and the median is used, which few long runs do not change.
     """
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]
@@ -107,7 +110,7 @@ def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Res
         middle = timedelta(seconds=(fmean if strict else median)([time.total_seconds() for time in longer]))
         usual = _Rest(middle - ran, Certainty.LIKELY if alike else Certainty.GUESS, "as those before it")
     elif run.recent:
-        # It has run longer than all earlier runs, so the best guess is that it takes as long again.
+        # The workload has run longer than all earlier runs, so the best guess is that it runs as long again.
         usual = _Rest(ran, Certainty.GUESS, "though it runs longer than those before it")
     elif limit is None:
         return None
@@ -119,15 +122,15 @@ def estimate_rest(run: RunTime, ran: timedelta, *, strict: bool = False) -> _Res
 
 
 class StartForecast(Struct):
-    """A simulation of admission cycles, which goes on only until the starts that the caller asked for are known.
+    """A simulation of admission cycles, which runs only until the requested starts are known.
 
     It changes the tree and the queues, so pass copies.
 
     runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
-    names: how messages name workloads, by key.
-    steps: the starts and the ends so far, the oldest first; a caller may drop those that it has read.
-    ends: the expected end of each workload that has held quota, by key; None if nothing is known about it. A caller
-        that drops the step of an end may forget the end, too.
+    names: the names of workloads in messages, by key.
+    steps: the starts and the ends so far, the oldest first; a caller may drop steps that it has read.
+    ends: the expected end of each workload that has held quota, by key; None if its end is unknown. A caller that drops
+    the step of an end may forget the end, too.
     preempts: whether a workload has been preempted.
     latest: the workload that started last in the latest cycle; None if none did.
     passed_ends: how many ends the simulation has passed, without the forgotten ones.
@@ -147,11 +150,11 @@ class StartForecast(Struct):
     passed_ends: int = 0
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
-    _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # by key, of those that started
+    _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # by key of a workload that started
     _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
     _next_ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
-    _cycles: int = 0  # at this moment
-    _may_admit: bool = True  # whether another cycle at this moment may change something
+    _cycles: int = 0  # at the current time of the simulation
+    _may_admit: bool = True  # whether another cycle at this time may change something
 
     def __post_init__(self) -> None:
         for node in self.tree.queues.values():
@@ -159,7 +162,10 @@ class StartForecast(Struct):
                 self._expect_end(holder)
 
     def estimate(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Return by key when each of these workloads is expected to get quota. Later calls continue the simulation."""
+        """Return, by key, when each of these workloads is expected to get quota.
+
+        Later calls continue the simulation.
+        """
         wanted = [*keys]
         unknown = set(wanted) - self._estimates.keys()
         while unknown and self._advance():
@@ -167,30 +173,30 @@ class StartForecast(Struct):
         return {key: self._estimates.get(key) or self._explain_unknown(key) for key in wanted}
 
     def add(self, workload: WorkloadInfo) -> None:
-        """Add a waiting workload, and try it at the moment that the simulation has reached."""
+        """Add a waiting workload, and try it at the current time of the simulation."""
         self.queues.add(workload)
         self._may_admit = self._may_admit or bool(self.queues.untried)
 
     def has_reached(self, moment: datetime) -> bool:
-        """Return whether the simulation expects nothing more before this moment or at it."""
+        """Return whether the simulation expects no further event up to and including this time."""
         if self.now >= moment:
             return True
         end = self._find_next_end()
         return not self._may_admit and (end is None or end[0] > moment)
 
     def forget_end(self, key: str) -> None:
-        """Drop what is kept of a workload whose expected end has happened; the end no longer counts as passed."""
+        """Drop the records of a workload whose expected end has happened. The end no longer counts as passed."""
         self.passed_ends -= 1
         del self.ends[key]
         self._estimates.pop(key, None)  # a workload that held quota from the beginning has none
 
     def find_end(self, holder: WorkloadInfo, now: datetime) -> datetime | None:
-        """Return when a workload that holds quota now is expected to end; None if nothing is known about its end."""
+        """Return when a workload that holds quota now is expected to end; None if its end is unknown."""
         rest = self._find_rest(holder, now)
         return now + rest.time if rest is not None else None
 
     def _advance(self) -> bool:
-        """Run the next cycle. Return False if there is none, or if the estimate looks no further ahead."""
+        """Run the next cycle. Return False if there is none, or if the estimate simulates no further."""
         if not self._may_admit:
             if self.passed_ends == MOST_ENDS or not self._pass_time():
                 return False
@@ -241,7 +247,7 @@ class StartForecast(Struct):
             heappush(self._next_ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 
     def _find_rest(self, holder: WorkloadInfo, now: datetime) -> _Rest | None:
-        """Return how much longer a workload holds its quota from now on; None if nothing is known about its end."""
+        """Return how much longer a workload holds its quota from now on; None if its end is unknown."""
         if holder.evicted:
             return _Rest(timedelta(), Certainty.LIKELY, "as it is evicted")
         ran = now - holder.reserved if holder.reserved is not None else timedelta()
@@ -282,7 +288,8 @@ class StartForecast(Struct):
     def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
         """Return the earliest expected end of a workload that still holds its quota; None if there is none.
 
-        The end is: when, the workload's key, since when it holds quota, and the rest of its run.
+        The result has the time of the end, the workload's key, since when it holds quota, and how much longer it holds
+        it.
         """
         while self._next_ends:
             _, key, since, _ = self._next_ends[0]

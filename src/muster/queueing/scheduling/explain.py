@@ -1,4 +1,4 @@
-"""Explain assignments in upstream's words: pending messages, reasons and the flavors that were tried."""
+"""Explain assignments with upstream's messages: why workloads wait, reasons, and the flavors that were tried."""
 
 from muster.api.kueue.names import TOPOLOGY_PLACEMENT_FAILED
 from muster.queueing.model import Assignment, Cause, FlavorAttempt, Mode, PodSetAssignment
@@ -28,7 +28,7 @@ def explain_wait(assignment: Assignment) -> str:
 
 
 def describe_considered(assignment: Assignment) -> str:
-    """Return the flavors that were tried without success, as in the message of the event QuotaReserved.
+    """Return the flavors that were tried without success, in the format of the message of the event QuotaReserved.
 
     These flavors had too little free quota.
     """
@@ -46,10 +46,10 @@ def _format_attempt(attempt: FlavorAttempt) -> str:
 
 
 def find_reason(assignment: Assignment) -> Cause:
-    """Return the reason of the condition QuotaReserved=False of a workload that does not fit; "" for others.
+    """Return the reason of the condition QuotaReserved=False of a workload that does not fit; "" if it fits.
 
-    Flavors of a resource group are alternatives, so the least serious cause counts. Groups and podsets are all needed,
-    so the most serious cause counts.
+    Flavors of a resource group are alternatives, so the least serious cause is chosen. All groups and podsets are
+    needed, so the most serious cause of these is chosen.
     """
     return most_serious(
         *(_find_cause(podset) for podset in assignment.podsets if podset.mode == Mode.NO_FIT or podset.unplaced)

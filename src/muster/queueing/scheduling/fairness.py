@@ -1,12 +1,12 @@
 """Compute fair shares: how much each node of the quota tree borrows, and which head is served next.
 
-The dominant resource share of a node is, in thousandths, the largest ratio of the borrowed to the lendable amount of a
-resource, divided by the weight of the node. The parent of the node defines what is lendable. Shares are exact
+The dominant resource share of a node is the largest ratio of the borrowed to the lendable amount of a resource, in
+thousandths, divided by the weight of the node. The parent of the node defines what is lendable. Shares are exact
 fractions: a share that is larger by one part in a billion is larger. Only status rounds, upwards.
 
 A `Tournament` finds the next head. In each Cohort the children's nominees compete by the share that the child would
 have with its nominee admitted; the winner is the nominee of the Cohort. A change below a node changes results only on
-the way to the root. So finding the next winner costs the height of the tree, not the number of heads.
+the path to the root. So finding the next winner costs the height of the tree, not the number of heads.
 
 The rules are Kueue's (Kueue KEP-1714 fair sharing).
 """
@@ -37,9 +37,10 @@ class FairSharing(Struct, frozen=True):
     """The settings of fair sharing.
 
     strategies: the rules by which a workload may preempt workloads of other ClusterQueues. The second is tried if the
-    first does not free enough.
-    within_nominal: a workload within the nominal quota of its queue may preempt any borrower, whatever the shares.
-    prefer_nominal: a contender comes first in the tournament if its side borrows nothing of what it requests.
+    first does not free enough quota.
+    within_nominal: whether a workload within the nominal quota of its queue may preempt any borrower, whatever the
+    shares.
+    prefer_nominal: whether a contender comes first in the tournament if its side borrows none of its requests.
     """
 
     strategies: tuple[Strategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -48,7 +49,7 @@ class FairSharing(Struct, frozen=True):
 
     @classmethod
     def of(cls, fair: FairSharingSettings | None, features: FeatureGates) -> "FairSharing | None":
-        """Return the settings that a Configuration has for fair sharing; None if it is off."""
+        """Return the fair sharing settings of a Configuration; None if fair sharing is off."""
         if fair is None:
             return None
         return cls(
@@ -77,7 +78,7 @@ class Share:
 
     @property
     def weighted(self) -> int:
-        """The share as status shows it (`weightedShare`)."""
+        """The share in the form of the status field `weightedShare`."""
         return UNBOUNDED if self.infinite else ceil(self.value)
 
     def borrows_of(self, usage: Usage) -> bool:
@@ -89,19 +90,22 @@ _NO_SHARE = Share()
 
 
 def share(node: Node, extra: Usage = _NOTHING) -> Share:
-    """Return the share of the node with `extra` usage added. The share of a root is 0, because it has no siblings."""
+    """Return the share of the node with `extra` usage added.
+
+    The share of a root is 0, because a root has no siblings.
+    """
     return Shares().now(node, extra)
 
 
 class Shares:
-    """The shares of nodes while quota does not change, each cached until usage changes below it."""
+    """The shares of nodes while quota does not change. Each share is cached until usage changes below its node."""
 
     def __init__(self) -> None:
         self._known: dict[Node, Share] = {}
         self._lendable: dict[tuple[Node, str], int] = {}
 
     def of(self, node: Node) -> Share:
-        """Return the share of the node, from the cache if it is there."""
+        """Return the share of the node, from the cache if possible."""
         cached = self._known.get(node)
         if cached is None:
             cached = self._known[node] = self.now(node)
@@ -113,7 +117,7 @@ class Shares:
             self._known.pop(node, None)
 
     def now(self, node: Node, extra: Usage = _NOTHING) -> Share:
-        """Compute the share of the node with `extra` usage added, from its present usage, uncached."""
+        """Compute the share of the node with `extra` usage added to its current usage, without the cache."""
         parent = node.parent
         if parent is None:
             return _NO_SHARE
@@ -160,7 +164,7 @@ class Contender(Struct, frozen=True, eq=False):
 
 
 class Tournament:
-    """A competition of heads by share, played again as usage changes.
+    """A competition of heads by share, which is repeated as usage changes.
 
     Trees of Cohorts do not compete by share. Priority and time decide among their winners, and among ClusterQueues
     without a Cohort.
@@ -188,8 +192,8 @@ class Tournament:
     def pop(self) -> Contender | None:
         """Remove and return the winner; None if no head is left.
 
-        Until the next call the caller may change the usage of the winner's ClusterQueue; it reports other changes with
-        `changed`.
+        Until the next call, the caller may change the usage of the winner's ClusterQueue. It reports other changes with
+        `recompute_results`.
         """
         if self._last is not None:
             self.recompute_results(self._last)

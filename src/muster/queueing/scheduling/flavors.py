@@ -1,8 +1,8 @@
 """Assign flavors: decide which flavor each podset of a workload gets for its resources, and in which mode.
 
 The rules are Kueue's (flavorcall.go, Kueue KEP-582 fungibility). From each resource group of the ClusterQueue a podset
-gets one flavor, for all its resources in the group. Flavors are tried in the order of the group. The first that is good
-enough by the queue's fungibility is taken, else the best of all.
+gets one flavor, for all its resources in the group. Flavors are tried in the order of the group. The first flavor that
+is good enough by the queue's fungibility is chosen, else the best of all.
 
 Podsets are assigned one after the other, and the usage of earlier ones counts. Podsets of one group (`together`) are
 assigned as if they were one.
@@ -38,7 +38,7 @@ from muster.queueing.scheduling.explain import most_serious
 from muster.queueing.topology.assigning import explain_unsuited
 from muster.queueing.topology.nodelabels import NodeLabels
 
-# The last flavor tried, by the index of a podset in the workload and a resource.
+# The index of the last flavor tried, by the index of a podset in the workload and a resource.
 Tried = Mapping[tuple[int, str], int]
 Pinned = Mapping[tuple[int, str], str]
 
@@ -52,10 +52,10 @@ _MOST_SEARCHES = 256
 
 
 class Oracle(Protocol):
-    """A function that says whether preemption could free an amount of one flavor and resource."""
+    """A function that returns whether preemption could free an amount of one flavor and resource."""
 
     def __call__(self, fr: FlavorResource, amount: int) -> How:
-        """Return NO_CANDIDATES, PREEMPT or RECLAIM, and the level once the victims have left."""
+        """Return NO_CANDIDATES, PREEMPT or RECLAIM, and the level of borrowing without the victims."""
 
 
 def assign(
@@ -73,15 +73,15 @@ def assign(
 ) -> Assignment:
     """Assign flavors to all podsets of a workload in the ClusterQueue `node`.
 
-    The assignment ends with the first podsets that no flavor suits; later podsets are not tried.
+    The assignment ends with the first podsets that fit in no flavor; later podsets are not tried.
 
-    oracle: says whether preemption could free an amount.
+    oracle: returns whether preemption could free an amount.
     counts: the number of pods of each podset; None for the podsets' own numbers.
-    start: the last flavors that were tried; the search goes on after them.
-    pinned: the only flavor that a resource of a podset may get; empty or None is any.
+    start: the last flavors that were tried, after which the search continues; None to start with the first.
+    pinned: the only flavor that a resource of a podset may get; empty or None for any.
     fair: whether fair sharing is on.
     ignore_undeclared: whether resources that the ClusterQueue does not cover need no quota (`quotaCheckStrategy`).
-    nodes: the labels of the cluster's nodes; None if they are not known.
+    nodes: the labels of the cluster's nodes; None if they are unknown.
     """
     podsets = workload.podsets
     if counts is not None:
@@ -115,7 +115,7 @@ def is_preferred(one: How, other: How, fungibility: Fungibility) -> bool:
 def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
     """Return the rank of a mode and level, the greater the better.
 
-    If there are no candidates for preemption, the flavor is not available now and ranks below every viable one.
+    If there are no candidates for preemption, the flavor is not available now and ranks below every available one.
     """
     if mode == Mode.NO_FIT:
         return 0, 0, 0
@@ -135,7 +135,7 @@ def _needs_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
 
 
 class _Quote(Struct):
-    """The way in which a flavor could provide one resource: mode, level of borrowing, and why not better."""
+    """The way in which a flavor could provide one resource: mode, level of borrowing, and why it is no better."""
 
     mode: Mode
     level: int = 0
@@ -222,7 +222,7 @@ def _explain_excess(fr: FlavorResource, assumed: int, request: int, most: int) -
 
 
 def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
-    """Return the indexes of podsets, grouped by those that must get the same flavors, in the order of the podsets."""
+    """Return the indexes of podsets, grouped by podsets that must get the same flavors, in the order of the podsets."""
     groups: dict[str | int, list[int]] = {}
     for index, podset in enumerate(podsets):
         groups.setdefault(podset.together or index, []).append(index)
@@ -230,7 +230,10 @@ def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
 
 
 class _Group:
-    """The search for flavors for podsets that must get the same flavors. members: the indexes of the podsets."""
+    """The search for flavors for podsets that must get the same flavors.
+
+    members: the indexes of the podsets.
+    """
 
     def __init__(self, call: _Call, members: list[int]) -> None:
         self.call = call
@@ -242,7 +245,7 @@ class _Group:
         self.attempts: list[FlavorAttempt] = []
         self.error = ""
         self.searches = 0
-        self.clashes: dict[str, str] = {}  # flavors whose labels conflict with a later choice, and why
+        self.clashes: dict[str, str] = {}  # flavors whose labels conflict with a later choice, and the reason
 
     def find(self) -> bool:
         """Choose flavors for all resources and count them as used; return False if a resource gets none."""
@@ -300,9 +303,9 @@ class _Group:
                 usage[fr] = usage.get(fr, 0) + amount
 
     def _search(self, group: ResourceGroup, resource: str, barred: Mapping[str, str]) -> bool:
-        """Choose a flavor of a resource group (upstream findFlavorForPodSets); return False if none suits.
+        """Choose a flavor of a resource group (upstream findFlavorForPodSets); return False if none is suitable.
 
-        barred: flavors that may not be chosen, and why.
+        barred: flavors that may not be chosen, and the reasons.
         """
         self.searches += 1
         fungibility = self.call.queue.fungibility
@@ -314,7 +317,7 @@ class _Group:
         tried = -1
         reasons: list[str] = []
         barred = {**self._find_without_nodes(group, number, resource), **barred}
-        # The group may have become smaller since the index was recorded.
+        # The group may have been shortened since the index was recorded.
         for tried in range(index + 1 if index < last else 0, last + 1):
             offer = self._make_offer(group.flavors[tried], number, resource, resources, barred)
             if self.error:
@@ -337,7 +340,7 @@ class _Group:
         return True
 
     def _find_without_nodes(self, group: ResourceGroup, number: int, resource: str) -> dict[str, str]:
-        """Return the flavors of a group that have no suitable node for the pods, each with a sentence.
+        """Return the flavors of a group that have no suitable node for the pods, each with the reason.
 
         The result is empty unless another flavor has a suitable node, because nodes may be created on demand.
         """

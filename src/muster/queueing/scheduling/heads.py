@@ -1,7 +1,7 @@
 """Keep the heads of a cycle in order, and find the heads to nominate again when usage changes.
 
-Preemptors that wait for their victims come first. Without fair sharing the other heads come by level of borrowing,
-priority, time and UID; with fair sharing, by the tournament of shares.
+Preemptors that wait for their victims come first. Without fair sharing, the other heads are ordered by level of
+borrowing, priority, time and UID; with fair sharing, by the tournament of shares.
 
 Without fair sharing, a head that is replaced or withdrawn leaves a void entry behind.
 """
@@ -25,8 +25,8 @@ class CohortTree(Struct, eq=False):
 
     version: the number of changes of usage so far.
     heads: the current nominations, by ClusterQueue.
-    claims: the usage that heads claim, and that no other workload may take before the end of the cycle.
-    victims: the workloads that are treated as gone.
+    claims: the usage that heads claim, and that no other workload may use before the end of the cycle.
+    victims: the workloads that are treated as deleted.
     freed: the usage of the victims, by ClusterQueue.
     """
 
@@ -41,7 +41,7 @@ class CohortTree(Struct, eq=False):
     _serial: int = 0
 
     def send_away(self, queue: Node, victim: WorkloadInfo) -> None:
-        """Treat a victim of the ClusterQueue as gone for the rest of the cycle."""
+        """Treat a victim of the ClusterQueue as deleted for the rest of the cycle."""
         self.victims.append(victim)
         freed = self.freed.setdefault(queue, {})
         for fr, amount in (victim.usage or {}).items():
@@ -52,7 +52,7 @@ class CohortTree(Struct, eq=False):
         node = nomination.node
         self.heads[node.name] = nomination
         if not nomination.found.fits:
-            return  # the head is nominated again anyway when its turn comes
+            return  # the head is nominated again anyway when it is served
         for fr, amount in nomination.found.assignment.usage.items():
             self._serial += 1
             limit = self._grown.get(fr, 0) + compute_slack(node, fr, amount)
@@ -62,7 +62,7 @@ class CohortTree(Struct, eq=False):
                 self._improvable.setdefault(fr, {})[node.name] = nomination
 
     def grow(self, usage: Usage) -> list[Nomination]:
-        """Record that usage grew somewhere in the tree; return the nominations that may no longer hold."""
+        """Record that usage increased somewhere in the tree; return the nominations that may now be invalid."""
         self.version += 1
         stale: dict[str, Nomination] = {}
         for fr, amount in usage.items():
@@ -120,7 +120,7 @@ class Heads:
         return None
 
     def note_usage_change(self, queue: Node) -> None:
-        """Call when the usage of a ClusterQueue changed for a reason other than the head popped last."""
+        """Update the order after the usage of a ClusterQueue changed for a reason other than the head popped last."""
         if self._tournament is not None:
             self._tournament.recompute_results(queue)
 

@@ -1,7 +1,7 @@
-"""Decide which variant of a parent may be admitted beside an admitted one (Kueue KEP-8691). Pure.
+"""Decide which variant of a parent may be admitted while another one is admitted (Kueue KEP-8691). Pure.
 
 A better variant replaces the running variant, which is evicted first, so that no job counts twice. A variant whose
-flavor has admission checks gets its quota while the running variant runs on, until the checks have passed.
+flavor has admission checks gets its quota while the running variant still runs, until the checks have passed.
 """
 
 from muster.api.kueue.names import ADMISSION_GATED, PENDING_EVALUATION
@@ -37,12 +37,12 @@ def find_bar(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) ->
 
 
 def find_leaver(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) -> tuple[Victim, ...]:
-    """Return the sibling as the only victim if it has to be evicted before the variant is admitted; else no victim."""
+    """Return the sibling as the only victim if it must be evicted before the variant is admitted; else no victim."""
     return () if is_checked(queue, workload) else (Victim(sibling, "FlavorMigration"),)
 
 
 def is_checked(queue: QueueSpec, workload: WorkloadInfo) -> bool:
-    """Return whether admission checks apply to a variant once it has quota."""
+    """Return whether admission checks apply to a variant after it got quota."""
     flavors = workload.podsets[0].allowed if workload.podsets else frozenset[str]()
     return any(not only or only & flavors for only in queue.checks.values())
 

@@ -1,7 +1,8 @@
 """Nominate a workload: find the flavors that it would get now, for all of its pods or fewer, and its victims.
 
-A nomination holds until usage in its tree grows by more than its slack. Then the workload may no longer fit, or only by
-borrowing from further away. Within a cycle usage only grows, except for victims, so most nominations are made once.
+A nomination is valid until usage in its tree grows by more than its slack. Then the workload may no longer fit, or only
+by borrowing from a higher Cohort. Within a cycle usage only grows, except for victims, so most nominations are made
+only one time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,9 +35,9 @@ from muster.queueing.topology.assigning import assign_places, find_places_now, n
 class AdmissionSettings(Struct, frozen=True):
     """The settings of this cluster for admission.
 
-    fair: the settings of fair sharing; None: it is off.
-    blocking: the settings for waiting until the pods of other workloads are ready; None: off.
-    ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
+    fair: the settings of fair sharing; None if it is off.
+    blocking: the settings for waiting until the pods of other workloads are ready; None if that is off.
+    ignore_undeclared: whether resources that a ClusterQueue does not cover need no quota.
     past: the past usage of LocalQueues (admission fair sharing).
     """
 
@@ -51,8 +52,8 @@ class BestAssignment(Struct, frozen=True):
 
     mode: the mode of the assignment.
     unplaced: whether topology domains for its pods were missing in some flavor.
-    gave_up: a sentence that says why the search for victims was cut short; "" if it was complete.
-    bar: why the workload may not have the assignment although it fits.
+    gave_up: a sentence that says why the search for victims was stopped early; "" if it was complete.
+    bar: why the workload may not have the assignment although it fits; None if it may.
     """
 
     assignment: Assignment
@@ -81,7 +82,8 @@ class BestAssignment(Struct, frozen=True):
 class Nomination(Struct, eq=False):
     """The head of a ClusterQueue, with the assignment that it would get.
 
-    improvable: another flavor may become better while usage grows, because a workload to preempt may appear there.
+    improvable: whether another flavor may become better while usage grows, because a workload to preempt may appear
+    there.
     version: the version of its tree's usage.
     ledger: the version of the topology ledger.
     """
@@ -171,7 +173,7 @@ class _Search:
         """Return the assignment with these pod counts if it needs no preemption, else None.
 
         Upstream also preempts for a reduced number of pods. But the victims for one size may not suffice for the next
-        size that is tried, and two workloads could preempt each other for ever.
+        size that is tried, and two workloads could preempt each other forever.
         """
         best = self.attempt(counts)
         return best if best.fits else None
@@ -179,8 +181,8 @@ class _Search:
     def attempt(self, counts: Sequence[int] | None) -> BestAssignment:
         """Return the assignment from the first flavors that suffice, or the best one if none does.
 
-        Each attempt starts after the flavors of the last one. Upstream goes on in later cycles, so its result depends
-        on the past. Here the search is one call.
+        Each attempt starts after the flavors of the last attempt. Upstream continues the search in later cycles, so its
+        result depends on the past. Here the search is one call.
         """
         first: BestAssignment | None = None
         unplaced = False
@@ -240,9 +242,9 @@ def _is_preemption_off(node: Node) -> bool:
 
 
 def may_improve(node: Node, assignment: Assignment) -> bool:
-    """Return whether a flavor that was passed over may become the better choice later in the cycle.
+    """Return whether a flavor that was not chosen may become the better choice later in the cycle.
 
-    While usage grows a flavor only gets worse, with one exception: a workload to preempt may appear in it.
+    While usage grows, a flavor only becomes worse, with one exception: a workload to preempt may appear in it.
     """
     return not _is_preemption_off(node) and any(map(_has_passed_over, assignment.podsets))
 

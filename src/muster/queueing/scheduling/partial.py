@@ -1,4 +1,4 @@
-"""Find with how few pods a workload could start now, if not with all (partial admission, Kueue KEP-420)."""
+"""Find the most pods with which a workload could start now, if not with all (partial admission, Kueue KEP-420)."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ def find_most_pods(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]
     """Return the result of `attempt` for the most pods with which it succeeds; None if it never does.
 
     All podsets lose pods in the same proportion, from `count` to `least`. The search is binary, with upstream's steps
-    (podset_reducer.go), so its result is upstream's even where fewer pods are not better.
+    (podset_reducer.go), so its result equals upstream's even if some smaller number fails.
     """
     spare = [max(0, podset.count - podset.least) if podset.least is not None else 0 for podset in podsets]
     steps = sum(spare)

@@ -1,4 +1,4 @@
-"""Read from Workloads how long they hold quota. Pure."""
+"""Read from Workloads for how long they held quota. Pure."""
 
 import re
 from collections import deque
@@ -26,8 +26,9 @@ class Traits(Struct, frozen=True):
     """The traits by which runs are compared.
 
     queue: the LocalQueue, as `namespace/name`.
-    user: "" if unknown.
+    user: the submitter; "" if unknown.
     name: the job's name without a number at its end.
+    pods: the number of pods.
     """
 
     queue: str
@@ -37,7 +38,11 @@ class Traits(Struct, frozen=True):
 
 
 class PastRun(NamedTuple):
-    """A run that has ended. limit: the time after which the run would have been ended; None if there was no limit."""
+    """A run that has ended.
+
+    ran: how long it held quota.
+    limit: the time after which the run would have been stopped; None if there was no limit.
+    """
 
     ran: timedelta
     limit: timedelta | None
@@ -57,8 +62,8 @@ class PastRuns:
     def find(self, traits: Traits, limit: timedelta | None = None) -> tuple[timedelta, ...]:
         """Return probable run times of a new run, from the most similar group of past runs.
 
-        limit: the time after which the run is ended. If the past runs had limits, the same fractions of this limit are
-        used.
+        limit: the time after which the run is stopped; None for no limit. If the past runs had limits, the same
+        fractions of this limit are returned.
         """
         groups = (self._runs.get(group, ()) for group in _list_groups(traits))
         runs = next((some for some in groups if len(some) >= _ENOUGH), self._runs.get((traits.queue,), ()))
@@ -83,7 +88,7 @@ def name_series(name: str) -> str:
 
 
 def find_time_limit(workload: Workload) -> timedelta | None:
-    """Return the time after which the workload is ended (its maximum execution time); None if it has no limit."""
+    """Return the time after which the workload is stopped (its maximum execution time); None if it has no limit."""
     most = workload.spec.maximum_execution_time_seconds
     past = workload.status.accumulated_past_execution_time_seconds or 0
     return timedelta(seconds=most - past) if most is not None else None
@@ -100,7 +105,10 @@ def find_traits(workload: Workload) -> Traits:
 def read_past_runs(
     workloads: Iterable[Workload], find_limit: Callable[[Workload], timedelta | None] = find_time_limit
 ) -> PastRuns:
-    """Return the past runs of the workloads that have finished. find_limit: returns the time limit of a workload."""
+    """Return the past runs of the workloads that have finished.
+
+    find_limit: returns the time limit of a workload.
+    """
     ended: list[tuple[datetime, timedelta, Workload]] = []
     for workload in workloads:
         conditions = workload.status.conditions

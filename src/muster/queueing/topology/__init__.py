@@ -1,1 +1,1 @@
-"""Topology aware scheduling: assign quota together with topology domains for the pods (Kueue KEP-2724)."""
+"""Topology-aware scheduling: assign quota together with topology domains for the pods (Kueue KEP-2724)."""

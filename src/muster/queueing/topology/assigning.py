@@ -1,6 +1,6 @@
-"""Find topology domains for the pods of a workload, once its flavors are known.
+"""Find topology domains for the pods of a workload whose flavors are known.
 
-As upstream: if quota is free and no domain has room, preemption may make room. If not even empty nodes suffice, the
+As in upstream: if quota is free and no domain has room, preemption may make room. If not even empty nodes suffice, the
 workload does not fit. A podset without a topology request still gets domains, by least free capacity, if every flavor
 of its ClusterQueue has a topology.
 """
@@ -100,7 +100,10 @@ def _has_nodes(flavor: FlavorSpec) -> bool:
 
 
 def _worsen(assignment: Assignment, failed: Mapping[str, str], mode: Mode) -> Assignment:
-    """Return the assignment with the mode of some podsets lowered to `mode`. failed: why, by the name of the podset."""
+    """Return the assignment with the mode of some podsets lowered to `mode`.
+
+    failed: the reason, by the name of the podset.
+    """
     return replace(
         assignment, podsets=tuple(_worsen_podset(one, failed.get(one.name), mode) for one in assignment.podsets)
     )
@@ -123,7 +126,7 @@ def _find_places(
 ) -> tuple[Assignment, dict[str, str]]:
     """Return the assignment with topology domains, and why a group of podsets gets none, by podset of that group.
 
-    Each group is placed after those before it, whose pods count as taken. After a group that gets no domains, the
+    Each group is placed after the groups before it, whose pods count as placed. After a group that gets no domains, the
     remaining groups are not tried.
     """
     specs = {podset.name: podset for podset in podsets}
@@ -146,7 +149,7 @@ def _find_places(
 def _group_podsets(
     assignment: Assignment, specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec]
 ) -> Iterator[list[PodSetAssignment]]:
-    """Yield the podsets that need topology domains, those of one group together."""
+    """Yield the podsets that need topology domains, in groups that are placed together."""
     groups: dict[tuple[str, str], list[PodSetAssignment]] = {}
     for podset in assignment.podsets:
         wants = specs[podset.name].topology is not None or _find_topologies(podset, flavors)
@@ -169,7 +172,7 @@ def _place(
 ) -> dict[str, Places] | str:
     """Return topology domains for podsets that are placed together, or why there are none.
 
-    The smaller of two podsets is the leader, and has a single pod.
+    With two podsets, the smaller one is the leader, and has a single pod.
     """
     if len(members) > 2:
         return "at most two podsets can be placed together"
@@ -245,12 +248,12 @@ def ask_of(
 
 
 def asks_of(podset: PodSet) -> Mapping[str, int]:
-    """Return what a podset's pod requests of its node, before the transformations for quota."""
+    """Return the amounts that a podset's pod requests from its node, before the transformations for quota."""
     return podset.asks or podset.requests
 
 
 def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
-    """Return the shape by which the nodes of a flavor count a podset's pods."""
+    """Return the shape for which the capacity of a flavor's nodes is counted for a podset's pods."""
     asks = {resource: min(amount, MOST) for resource, amount in asks_of(podset).items() if amount > 0}
     return Shape(
         requests=tuple(sorted(({"pods": 1} | asks).items())),
@@ -268,7 +271,7 @@ def _explain_no_room(
     levels: Sequence[DomainLevel],
     request: TopologyRequest | None,
 ) -> str:
-    """Return why no topology domain has room for the pods, in upstream's words."""
+    """Return why no topology domain has room for the pods, with upstream's messages."""
     of = f'topology "{flavor.topology}"'
     if request is not None and len(request.slices) > 1:
         labels = [level.label for level in levels]

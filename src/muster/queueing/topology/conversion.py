@@ -1,4 +1,4 @@
-"""Convert topology requests and assignments of a Workload to and from the values that admission computes with."""
+"""Convert topology requests and assignments of a Workload to and from the values with which admission computes."""
 
 from collections.abc import Sequence
 
@@ -52,13 +52,13 @@ def places_of(admission: kueue.Admission, specs: dict[str, PodSpec]) -> tuple[Pl
 
 
 def domains_of(assignment: kueue.TopologyAssignment) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return the domains of an assignment, and how many pods go to each, in the order of their ranks."""
+    """Return the domains of an assignment, and how many pods each gets, in the order of their ranks."""
     domains = domains_of_assignment(to_builtins(assignment))["domains"]
     return tuple((tuple(domain["values"]), domain["count"]) for domain in domains)
 
 
 def assignment_of(places: Places) -> kueue.TopologyAssignment:
-    """Return the places as a Workload's status has them."""
+    """Return the domains in the form of a Workload's status."""
     return _make_assignment(places.levels, places.domains)
 
 

@@ -1,7 +1,7 @@
-"""Record the capacity of nodes for workloads with a topology, and how much of it those workloads take.
+"""Record the capacity of nodes for workloads with a topology, and how much of it those workloads use.
 
-Nodes that are ready and not cordoned count, less the pods on them that belong to no such workload. A workload takes the
-domains of its assignment, whether its pods run yet or not. Domains that are single nodes are shared by all flavors;
+Nodes that are ready and not cordoned count, minus the pods on them that belong to no such workload. A workload uses the
+domains of its assignment, whether or not its pods run yet. Domains that are single nodes are shared by all flavors;
 other domains are counted for each flavor.
 
 A ledger is mutable and has one owner. `take` followed by `give` restores the old state.
@@ -44,10 +44,10 @@ class FlavorDomains(Struct, frozen=True, eq=False):
 
 
 class FlavorRoom(Struct, frozen=True, eq=False):
-    """The free capacity of a flavor, in pods of one shape for each lowest domain, and why the other nodes have none.
+    """The free capacity of a flavor, in pods of one shape for each lowest domain, and why other nodes have none.
 
     nodes: the number of nodes.
-    excluded: a function that counts the nodes without room by reason; valid until a change.
+    excluded: a function that counts the nodes without room, by reason; valid until a change of the ledger.
     """
 
     pods: Ints
@@ -56,10 +56,10 @@ class FlavorRoom(Struct, frozen=True, eq=False):
 
 
 class CapacityLedger:
-    """The nodes of flavors with a Topology, and the capacity that workloads and other pods take on them.
+    """The nodes of flavors with a Topology, and the capacity that workloads and other pods use on them.
 
     in_use: whether any flavor has a topology; if not, domains are not searched for.
-    version: a number that changes whenever an answer may change.
+    version: a number that changes whenever a result may change.
     """
 
     def __init__(self) -> None:
@@ -67,14 +67,17 @@ class CapacityLedger:
         self.version = 0
         self._taken: dict[_Key, dict[str, int]] = {}
         self._fields: dict[str, tuple[FlavorSpec, FlavorDomains]] = {}
-        self._hosts: dict[str, int] | None = None  # the node of each host name
-        self._of_nodes: Ints | None = None  # amounts taken on single nodes, in the form of `Capacity.fitting`
+        self._hosts: dict[str, int] | None = None  # the node index of each host name
+        self._of_nodes: Ints | None = None  # the amounts used on single nodes, in the form of `Capacity.fitting`
 
     # Nodes, and pods without a topology assignment.
 
     @cached_property
     def capacity(self) -> Capacity:
-        """The capacity of the nodes. It is created late, because it needs numpy and most clusters have no Topology."""
+        """The capacity of the nodes.
+
+        It is created at the first use, because it needs numpy, and most clusters have no Topology.
+        """
         return Capacity()
 
     def set_node(self, node: Node) -> bool:
@@ -85,7 +88,7 @@ class CapacityLedger:
         return helps
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. The amounts that workloads take on it stay on record."""
+        """Remove a node. The amounts that workloads use on it stay recorded."""
         self.capacity.remove_node(name)
         self._invalidate()
 
@@ -105,10 +108,10 @@ class CapacityLedger:
         self.version += has_left
         return has_left
 
-    # Domains that workloads take.
+    # Domains that workloads use.
 
     def take(self, places: Iterable[Places], sign: int = 1) -> None:
-        """Count the capacity of a workload's topology domains as taken; with sign -1, as free again."""
+        """Count the capacity of a workload's topology domains as used; with sign -1, as free again."""
         for each in places:
             self.version += sign * hash(each)
             for key, count in _keys_of(each):
@@ -126,7 +129,7 @@ class CapacityLedger:
 
     @contextmanager
     def assume(self, *, more: Iterable[Places] = (), less: Iterable[Places] = ()) -> Iterator[None]:
-        """Take the capacity of `more` and free that of `less`, until the end of the `with` block."""
+        """Count the capacity of `more` as used, and that of `less` as free, until the end of the `with` block."""
         taken_places, given_places = tuple(more), tuple(less)
         self.give(given_places)
         self.take(taken_places)
@@ -137,7 +140,7 @@ class CapacityLedger:
             self.take(given_places)
 
     def make_empty(self) -> "CapacityLedger":
-        """Return a ledger of the same nodes on which no workload takes anything."""
+        """Return a ledger of the same nodes on which no workload uses any capacity."""
         empty = CapacityLedger()
         empty.capacity, empty._fields = self.capacity, self._fields
         return empty
@@ -162,7 +165,7 @@ class CapacityLedger:
         return self._room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
-        """Return whether the nodes have room for all of these domains' pods beside what is taken already."""
+        """Return whether the nodes have room for the pods of all of these domains, in addition to the recorded ones."""
         held: list[Places] = []
         try:
             for each in places:
@@ -208,7 +211,8 @@ class CapacityLedger:
     def _count_fitting_beside(self, shape: Shape, beside: Shape, usage: Ints) -> Ints:
         """Return how many pods of a shape fit on each node next to one pod of the shape `beside`.
 
-        A node on which that pod does not fit counts -1. usage: the taken amounts, by resource row and node index.
+        A node on which that pod does not fit counts -1.
+        usage: the used amounts, by resource row and node index.
         """
         capacity = self.capacity
         has_room = capacity.count_fitting(beside, usage) > 0
@@ -220,7 +224,7 @@ class CapacityLedger:
     ) -> FlavorRoom:
         """Count pods by the total capacity of each domain, because usage inside a domain is not known by node.
 
-        Selectors do not count. A domain takes no more pods than its nodes could take one by one.
+        Selectors do not count. A domain gets no more pods than its nodes could run one by one.
         """
         capacity, leaves = self.capacity, field.levels[-1]
         plain = Shape(shape.requests, (), shape.tolerations)
@@ -273,7 +277,7 @@ class CapacityLedger:
                     self._of_nodes[row, node] += amount
 
     def _count_excluded(self, field: FlavorDomains, shape: Shape, free: Ints) -> dict[str, int]:
-        """Count the nodes that take no pod, by reason in upstream's words; each node counts once."""
+        """Count the nodes on which no pod fits, by reason in upstream's terms. Each node counts once."""
         capacity, rows = self.capacity, self.capacity.rows()
         reasons: dict[str, int] = {}
         rest = field.inside

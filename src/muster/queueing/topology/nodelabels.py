@@ -1,7 +1,7 @@
 """Decide whether a flavor has a suitable node for a podset, by the labels of the cluster's nodes.
 
-Quota knows a flavor by its own labels only. If a podset selects another label, two flavors may suit it equally although
-one of them has no node with that label. Free capacity, readiness and taints of nodes do not count here.
+Quota knows only a flavor's own labels. If a podset selects another label, two flavors may seem equally suitable
+although one of them has no node with that label. Free capacity, readiness and taints of nodes do not count here.
 
 The index is mutable and has one owner. A change of a node costs one comparison for each cached question.
 """
@@ -19,9 +19,10 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class _Question(NamedTuple):
-    """A cached question about nodes: which of them suit a podset that gets a flavor.
+    """A cached question about nodes: which of them are suitable for a podset that gets a flavor.
 
-    A node suits if it has the flavor's labels, and meets the podset's node selector and one of its affinity terms.
+    A node is suitable if it has the flavor's labels, and meets the podset's node selector and one of its affinity
+    terms.
     """
 
     flavor: _Labels
@@ -42,11 +43,14 @@ class NodeLabels:
         self._labels: dict[str, Mapping[str, str]] = {}
         self._with: dict[tuple[str, str], set[str]] = {}  # the names of nodes, by label and value
         self._counts: dict[_Question, int] = {}
-        # Whether cached answers were dropped: the next change of a node counts as a change of an answer.
+        # Whether cached results were dropped. If so, the next change of a node counts as a change of a result.
         self._forgot = False
 
     def set_node(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Set the labels of a node, or None for a node that is gone; return whether an earlier answer changed."""
+        """Set the labels of a node; return whether an earlier result changed.
+
+        labels: the labels; None for a deleted node.
+        """
         before = self._labels.get(name)
         if before == labels:
             return False
@@ -70,9 +74,9 @@ class NodeLabels:
         return changed
 
     def could_take(self, flavor: FlavorSpec, podset: PodSet) -> bool | None:
-        """Return whether some node of the flavor suits the pods; None if the flavor has no node at all.
+        """Return whether some node of the flavor is suitable for the pods; None if the flavor has no node at all.
 
-        A flavor whose own labels meet all requirements suits the pods, too: nodes created on demand have these labels.
+        A flavor whose own labels meet all requirements is also suitable: nodes created on demand have these labels.
         """
         labels = _sort_pairs(flavor.labels)
         question = _Question(labels, _sort_pairs(podset.selector), podset.terms)

@@ -1,6 +1,6 @@
-"""Find the node capacity taken by pods that belong to no workload with a topology assignment.
+"""Find the node capacity used by pods that belong to no workload with a topology assignment.
 
-Workloads with a topology assignment count by their assignment, running or not.
+Workloads with a topology assignment count by their assignment, whether or not their pods run.
 """
 
 from muster.api.core import Pod
@@ -10,7 +10,7 @@ from muster.gang.shapes import MOST, Amounts
 
 
 def read_occupied(pod: Pod) -> Amounts | None:
-    """Return what a pod requests of its node.
+    """Return the amounts that a pod requests from its node.
 
     Return None if the pod has ended, or if a topology assignment of its workload counts it already.
     """

@@ -1,7 +1,7 @@
 """Find another node for the pods of a lost node, as near to the other pods as their topology request demands.
 
 - Required: in the domain of the other pods, or nowhere.
-- Preferred: there first, then in each wider domain around them, then anywhere.
+- Preferred: first in that domain, then in each wider domain around it, then anywhere.
 - Slices that the lost node leaves incomplete: in the domain of that slice.
 
 Only topologies whose lowest domains are single nodes count: losing a node does not lose its rack.
@@ -20,7 +20,7 @@ from muster.queueing.topology import search
 from muster.queueing.topology.assigning import ANYWHERE, ask_of, shape_of
 from muster.queueing.topology.ledger import CapacityLedger
 
-# The levels of places that are single nodes.
+# The levels of assignments whose domains are single nodes.
 SINGLE_NODES = (HOSTNAME_LABEL,)
 
 
@@ -37,7 +37,7 @@ def hosts_of(places: Iterable[Places]) -> set[str]:
 def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
     """Return the message for a workload that is evicted because of lost nodes.
 
-    why: why no other node can replace the only lost one.
+    why: why no other node can replace the lost node, if there is only one.
     """
     if len(lost_hosts) == 1:
         return f"Workload was evicted as there was no replacement for a failed node: {lost_hosts[0]} ({why})"
@@ -47,7 +47,7 @@ def describe_eviction(lost_hosts: Sequence[str], why: str) -> str:
 def replace_in_all(
     holder: WorkloadInfo, flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger, lost: str
 ) -> tuple[Places, ...] | str:
-    """Return all assigned domains of a workload with the lost node replaced by another; or why that is not possible.
+    """Return all assigned domains of a workload with the lost node replaced by another, or why that is not possible.
 
     Each podset is placed after the earlier ones, whose pods count as placed. The ledger is unchanged.
     """

@@ -1,16 +1,18 @@
 """Choose topology domains for the pods of a podset, from the number of pods that fit in each lowest domain.
 
 The rules are Kueue's (Kueue KEP-2724, tas_flavor_snapshot.go):
+
 - The free capacity is summed up, level by level.
-- The search finds a level with one domain that takes all pods: the requested level or, if it is only preferred, the
-  next wider one. If there is none, the pods go to several domains of the widest level.
+- The search finds a level with one domain that has room for all pods: the requested level or, if it is only preferred,
+  the next wider one. If there is none, the pods are divided among several domains of the widest level.
 - The search then descends, and at each level uses as few domains as possible.
 
-*Best fit* takes the domains with the most room first, and last the tightest domain that takes the rest. A request
-without a level gets *least free capacity*: nearly full domains are filled up first.
+*Best fit* uses the domains with the most room first, and last the smallest domain that has room for the rest. A request
+without a level gets *least free capacity*: nearly full domains are filled first.
 
 Pods may be grouped in slices: then slices are counted, down to the level that a slice must not span. A podset may have
-a leader, one pod of another podset that has to be near it. Then the room of a domain is counted with and without it.
+a leader, one pod of another podset that has to be near it. Then the room of a domain is counted with and without the
+leader.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +32,10 @@ class SearchParameters(Struct, frozen=True):
     count: the number of pods.
     level: the index of the requested level.
     required: whether all pods must be in one domain of that level.
-    anywhere: the level does not matter; least free capacity decides.
+    anywhere: whether the level does not matter, so that least free capacity decides.
     slice_size: the number of pods in a slice.
     slice_level: the index of the level at which a slice must be in one domain.
-    inner: by index of a narrower level, the size of the smaller slices that must be in one domain there.
+    inner: the size of the smaller slices that must be in one domain of a narrower level, by its index.
     leader: whether one pod of another podset is placed with them.
     """
 
@@ -93,7 +95,8 @@ def find(
 
     The requested domain level must be in `levels`.
     room: how many pods fit in each lowest domain.
-    led: how many pods fit in each of them if it also takes the leader; -1 if it has no room for the leader.
+    led: how many pods fit in each of them if the leader is there, too; -1 if it has no room for the leader. None
+    without a leader.
     """
     return _Search(levels, room, ask, room if led is None else led).run()
 
@@ -125,7 +128,7 @@ class _Search:
         return DomainChoice(pods, tuple((i, 1) for i in chosen if rooms.leaders[i]) if ask.leader else ())
 
     def _divide(self, level: int, above: list[int]) -> list[int]:
-        """Divide the pods given to each of the domains above among its child domains; return those that get pods."""
+        """Divide the pods assigned to each domain in `above` among its child domains; return those that get pods."""
         size = self._ask.inner.get(level, 1)
         rooms, over = self._rooms[level], self._rooms[level - 1]
         chosen: list[int] = []
@@ -140,7 +143,7 @@ class _Search:
         return chosen
 
     def _find_level(self, level: int) -> tuple[int, list[int]] | Short:
-        """Return the level to use, and those of its domains that take all pods, in the order of use."""
+        """Return the level to use, and its domains that together have room for all pods, in the order of use."""
         ask, rooms = self._ask, self._rooms[level]
         order = self._sort_with_leader(level)
         if not len(order):
@@ -156,9 +159,10 @@ class _Search:
         return self._choose_several(level, order.tolist())
 
     def _choose_several(self, level: int, order: list[int]) -> tuple[int, list[int]] | Short:
-        """Choose as few domains as possible if no single domain takes all pods; return the level and the domains.
+        """Choose as few domains as possible if no single one has room for all pods; return the level and the domains.
 
-        The leader goes into the first domain, if that costs no room. Return `Short` if they do not take all pods.
+        The leader is placed in the first domain, if that costs no room. Return `Short` if all domains together have too
+        little room.
         """
         ask, rooms = self._ask, self._rooms[level]
         chosen, rest = [], ask.slices
@@ -208,7 +212,7 @@ class _Search:
     def _move_leader_first(self, level: int, order: list[int], count: int, size: int, *, by_slice: bool) -> list[int]:
         """Return the domains with the leader's domain first.
 
-        That is the first one that takes the leader and leaves room for all other pods.
+        It is the first domain that has room for the leader and leaves room for all other pods.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
@@ -240,7 +244,7 @@ class _Search:
         return result
 
     def _sort_with_leader(self, level: int) -> Ints:
-        """Return all domains of a level, sorted; those that take the leader come first."""
+        """Return all domains of a level, sorted; domains with room for the leader come first."""
         rooms = self._rooms[level]
         slices = rooms.slices_led if self._ask.anywhere else -rooms.slices_led
         return np.lexsort((np.arange(len(slices)), rooms.pods_led, slices, -rooms.leaders))
@@ -279,14 +283,17 @@ def _sum_parents(below: _Rooms, level: int, levels: Sequence[DomainLevel], ask: 
 
 
 def _count_beside_leader(parents: Ints, room: Ints, led: Ints, able: Ints | Mask, size: int) -> Ints:
-    """Return the room beside the leader in the child where the leader costs least; 0 if the leader has no room."""
+    """Return the room beside the leader if it is placed where it costs least, by parent domain.
+
+    A parent domain without room for the leader counts 0.
+    """
     cost = np.full(size, _MAX_INT)
     np.minimum.at(cost, parents[able], (room - led)[able])
     return np.where(cost < _MAX_INT, sum_by_number(parents, room, size) - cost, 0)
 
 
 def _count_slices(rooms: _Rooms, level: int, ask: SearchParameters) -> None:
-    """Count slices at the slice level; above it they are summed up, below it there are none."""
+    """Count slices at the slice level. Above it, they are summed up; below it, there are none."""
     if level == ask.slice_level:
         rooms.slices = rooms.pods // ask.slice_size
         rooms.slices_led = rooms.pods_led // ask.slice_size

@@ -1,7 +1,7 @@
-"""Decide which pod of a podset goes to which of the assigned domains.
+"""Decide which pod of a podset gets which of the assigned domains.
 
-If all pods have a rank, the first pods go to the first domain. If some pod has no rank, or is already in another domain
-than its rank says, the pods without a domain fill up the free counts (upstream topology_ungater.go).
+If all pods have a rank, the first pods get the first domain. If some pod has no rank, or is already in another domain
+than its rank determines, the pods without a domain get the domains with free places (upstream topology_ungater.go).
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ class Member(Struct, frozen=True):
 
     waits: whether the pod has no domain yet.
     selector: the pod's node selector.
-    rank: None if the pod has none.
+    rank: the pod's rank; None if it has none.
     """
 
     uid: str
@@ -29,7 +29,7 @@ class Member(Struct, frozen=True):
 def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequence[Member]) -> dict[str, dict[str, str]]:
     """Return, by UID, the node selector to add to each waiting pod.
 
-    Pods beyond the number in the assignment get none, and keep waiting.
+    Pods beyond the number in the assignment get no selector, and continue to wait.
     """
     by_rank = [values for values, count in domains for _ in range(count)]
     waiting = [member for member in members if member.waits]
@@ -45,9 +45,9 @@ def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequenc
 def rank_of(
     labels: Mapping[str, str], index_label: str | None, group_label: str | None, group_count: int | None, count: int
 ) -> int | None:
-    """Return the rank of a pod among `count` pods, by the label of its index; None if the labels do not tell.
+    """Return the rank of a pod among `count` pods, by the label with its index; None if the labels do not define it.
 
-    If the pods form groups, the label of the group counts as well.
+    If the pods form groups, the label with the group's index counts as well.
     """
     index = _parse_number(labels, index_label)
     if index is None or not group_label:

@@ -4,12 +4,13 @@ One variant is admitted at a time. The parent copies its admission, and the job 
 evicted, the parent is evicted first: its job stops, the parent releases its quota, and then the variant does. So quota
 is never free while pods use it. The order of the rules is that of Kueue's controller.
 
-Other than in Kueue:
-- Only an eviction of the variant that the job runs on stops the job.
-- If the parent is evicted for a reason of its own, such as pods that are not ready in time, its variant is evicted with
-  it. The variants then wait as long as the parent has to.
+There are four differences from Kueue:
+
+- Only an eviction of the variant with which the job runs stops the job.
+- If the parent is evicted for a reason of its own, such as pods that are not ready in time, its variant is evicted,
+  too. The variants then wait as long as the parent has to.
 - A variant whose checks were rejected stays inactive; if all were rejected, the parent is deactivated.
-- The parent reports why its variants wait, and passes on the fields that their checks inject into the job's pods.
+- The parent reports why its variants wait, and copies the fields that their checks inject into the job's pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,10 +52,10 @@ from muster.queueing.elastic.growth import limit_granted_pods
 from muster.queueing.variants.family import Family, has_quota, is_running, name_of, spec_of
 from muster.queueing.workload.eviction import evict, not_before, release, release_evicted
 
-# How long one variant may preempt before the next one may preempt as well.
+# For how long one variant may preempt before the next variant may preempt as well.
 PREEMPTION_TIMEOUT: Final = timedelta(minutes=5)
 
-# Reasons that say nothing once a workload is active: its next decision removes them.
+# Reasons that are meaningless when a workload is active. Its next decision removes them.
 _FLEETING: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
 
 _NO_VARIANT: Final = "No variant is running"
@@ -64,7 +65,7 @@ _GONE_FLAVOR: Final = 'flavor "{}" no longer in ClusterQueue'
 class WorkloadChange(Struct, frozen=True):
     """A change to write to one Workload: to its spec, its status or its annotations.
 
-    annotations: annotations to set, or (None) to remove.
+    annotations: the annotations to set, or to remove if the value is None.
     why: the reason for messages, if the change activates or deactivates the Workload.
     """
 
@@ -81,8 +82,8 @@ class FamilyPlan(Struct, frozen=True):
     create: flavors that lack a variant.
     delete: variants that are no longer needed.
     changes: changes to Workloads, in this order.
-    opened: the variant whose preemption gate one of the changes opens.
-    wake_at: when to decide again at the latest.
+    opened: the variant whose preemption gate one of the changes opens; None if none does.
+    wake_at: when to decide again at the latest; None if that is not needed.
     """
 
     create: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ def _finish(family: Family, end: Condition, now: datetime) -> Iterator[WorkloadC
 
 
 def _leave(family: Family, now: datetime) -> tuple[WorkloadChange, ...] | None:
-    """Return the next changes while the parent or a variant is being evicted; None if none is.
+    """Return the next changes while the parent or a variant is being evicted; None if none is being evicted.
 
     Return no changes while the job has not stopped.
     """
@@ -165,8 +166,8 @@ def _find_own_eviction(family: Family) -> Condition | None:
 def _is_of_last_round(family: Family, variant: Workload) -> bool:
     """Return whether the variant belongs to the parent's latest admission, which has ended or is ending.
 
-    While the parent holds quota, that is the variant whose admission it copied. Afterwards it is any variant that was
-    admitted before the parent lost its quota.
+    While the parent holds quota, that is the variant whose admission the parent copied. Afterwards it is any variant
+    that was admitted before the parent lost its quota.
     """
     parent, admitted = family.parent, find_true(variant.status.conditions, ADMITTED)
     if has_quota(parent):
@@ -181,7 +182,7 @@ def _is_of_last_round(family: Family, variant: Workload) -> bool:
 
 
 def _follow(family: Family) -> Iterator[WorkloadChange]:
-    """Yield the changes that bring the variants' specs and waiting times in line with the parent's."""
+    """Yield the changes that copy the parent's spec and waiting time to the variants."""
     parent = family.parent
     for variant in family.variants:
         spec = spec_of(parent, active=variant.spec.active)
@@ -197,9 +198,9 @@ def _follow(family: Family) -> Iterator[WorkloadChange]:
 
 
 def _follow_spec(spec: WorkloadSpec, parent_spec: WorkloadSpec, *, resized: bool) -> WorkloadSpec:
-    """Return the variant's spec with those changes of the parent's spec that a variant with quota may take.
+    """Return the variant's spec with the changes of the parent's spec that a variant with quota may have.
 
-    resized: whether it may take other sizes as well.
+    resized: whether it may have other sizes as well.
     """
     sizes = {podset.name: podset.count for podset in parent_spec.pod_sets} if resized else {}
     podsets = tuple(msgspec.structs.replace(one, count=sizes.get(one.name, one.count)) for one in spec.pod_sets)
@@ -237,9 +238,9 @@ def _switch(family: Family, now: datetime) -> Iterator[WorkloadChange]:
 
 
 def _can_try(family: Family, variant: Workload, admitted: Workload | None) -> tuple[bool | None, str]:
-    """Return whether a variant may still be admitted, and why; None to leave its activation unchanged.
+    """Return whether a variant may still be admitted, and why. Return None to leave its activation unchanged.
 
-    admitted: the admitted variant, if there is one.
+    admitted: the admitted variant; None if there is none.
     """
     if admitted is None:
         return True, "no other Variant being admitted"
@@ -259,7 +260,7 @@ def _can_try(family: Family, variant: Workload, admitted: Workload | None) -> tu
 
 
 def _is_rejected(family: Family, variant: Workload, now: datetime) -> bool:
-    """Return whether an admission check has rejected the variant for good.
+    """Return whether an admission check has rejected the variant permanently.
 
     A rejection from before the parent was last deactivated does not count any more.
     """
@@ -294,7 +295,7 @@ def _mirror(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     elif family.is_mirrored(admitted):
         sizes = {podset.name: podset.count for podset in parent.spec.pod_sets}
         fits = all(count <= sizes.get(name, 0) for name, count in _sizes_of(admitted).items())
-        if parent.status.admission != admitted.status.admission and fits:  # the variant has grown, or has other domains
+        if parent.status.admission != admitted.status.admission and fits:  # it has grown, or has other domains
             yield _write_status(parent, msgspec.structs.replace(parent.status, admission=admitted.status.admission))
         yield from _report_back(parent, admitted)
 
@@ -305,7 +306,7 @@ def _mirror_none(family: Family, now: datetime) -> Iterator[WorkloadChange]:
         yield _write_status(parent, evict(parent.status, CONCURRENT_ADMISSION, _NO_VARIANT, now))
         return
     if not parent.spec.active or parent.metadata.annotations.get(ADMISSION_GATED_BY):
-        return  # the parent's own status says so
+        return  # the parent's own status gives the reason
     if family.variants and len(family.variants) == len(family.flavors):
         rejected = [one for one in family.variants if _is_rejected(family, one, now)]
         if len(rejected) == len(family.variants):
@@ -363,7 +364,7 @@ def _report_back(parent: Workload, variant: Workload) -> Iterator[WorkloadChange
 
 
 def _sizes_of(workload: Workload) -> dict[str, int]:
-    """Return the number of pods of each podset that a Workload holds quota for."""
+    """Return, for each podset, the number of pods for which a Workload holds quota."""
     admission = workload.status.admission
     return {one.name: one.count or 0 for one in (admission.pod_set_assignments if admission is not None else ())}
 

@@ -1,4 +1,4 @@
-"""A parent Workload and its variants, as they are in the cluster, and the construction of a new variant. Pure."""
+"""Read a parent Workload and its variants from the cluster, and make new variants. Pure."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -28,9 +28,9 @@ class Family(Struct, frozen=True):
 
     flavors: the flavors of its ClusterQueue, the best first.
     variants: the variants in the order of `flavors`.
-    strays: variants of a flavor that the ClusterQueue does not have (any more), or that another variant has.
+    strays: variants of a flavor that the ClusterQueue no longer has, or for which there is another variant.
     retains: whether the parent stays in the flavor of its first admission.
-    last: the last flavor that the parent may move to; "" is any.
+    last: the last flavor to which the parent may move; "" for any.
     """
 
     parent: Workload
@@ -42,7 +42,7 @@ class Family(Struct, frozen=True):
 
     @classmethod
     def of(cls, parent: Workload, children: Sequence[Workload], queue: ClusterQueueSpec) -> Self:
-        """Make the family of a parent: sort the Workloads that it owns by the flavors of its ClusterQueue."""
+        """Return the family of a parent, with the Workloads that it owns sorted by the flavors of its ClusterQueue."""
         flavors, policy = flavors_of(queue), queue.concurrent_admission_policy
         by_flavor: dict[str, Workload] = {}
         for child in sorted(children, key=lambda one: (not has_quota(one), one.metadata.name)):
@@ -61,12 +61,12 @@ class Family(Struct, frozen=True):
 
     @property
     def all(self) -> tuple[Workload, ...]:
-        """Every variant, in order, and then the strays."""
+        """Every variant, in order, followed by the strays."""
         return self.variants + self.strays
 
     @property
     def admitted(self) -> Workload | None:
-        """The best variant that is admitted and not evicted."""
+        """The best variant that is admitted and not evicted; None if there is none."""
         return next((one for one in self.variants if is_running(one)), None)
 
     def position(self, variant: Workload) -> int:
@@ -75,7 +75,7 @@ class Family(Struct, frozen=True):
         return self.flavors.index(flavor) if flavor in self.flavors else len(self.flavors)
 
     def limit(self) -> int:
-        """Return the position of the last flavor that the parent may move to."""
+        """Return the position of the last flavor to which the parent may move."""
         return self.flavors.index(self.last) if self.last in self.flavors else len(self.flavors)
 
     def is_mirrored(self, variant: Workload) -> bool:
@@ -89,7 +89,7 @@ def has_quota(workload: Workload) -> bool:
 
 
 def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return the Workloads without those variants that would count their job a second time beside their parent.
+    """Return the Workloads without variants that would count their job a second time, in addition to their parent.
 
     A variant stays in the list if it holds quota of a flavor that its parent does not use, because the job is moving
     between them.
@@ -108,7 +108,7 @@ def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
 
 
 def flavors_used(workload: Workload) -> frozenset[str]:
-    """Return the flavors of the quota that a Workload was admitted with."""
+    """Return the flavors of the quota with which a Workload was admitted."""
     admission = workload.status.admission
     podsets = admission.pod_set_assignments if admission is not None else ()
     return frozenset(flavor for podset in podsets for flavor in podset.flavors.values())
@@ -133,7 +133,7 @@ def flavors_of(queue: ClusterQueueSpec) -> tuple[str, ...]:
 def variant_of(parent: Workload, flavor: str, position: int) -> Workload:
     """Return a new variant of the parent for a flavor.
 
-    position: the position of the flavor. Variants of one parent queue right behind one another, the best one first.
+    position: the position of the flavor. Variants of one parent queue directly behind one another, the best one first.
     """
     meta = parent.metadata
     labels = {key: text for key, text in meta.labels.items() if key != PARENT_LABEL}
@@ -153,7 +153,7 @@ def variant_of(parent: Workload, flavor: str, position: int) -> Workload:
 
 
 def spec_of(parent: Workload, *, active: bool) -> WorkloadSpec:
-    """Return the spec of a variant of the parent. A variant does not preempt before its gate is opened."""
+    """Return the spec of a variant of the parent. The variant does not preempt until its gate is opened."""
     gates = [gate for gate in parent.spec.preemption_gates if gate.name != CONCURRENT_ADMISSION_GATE]
     gates.append(PreemptionGate(name=CONCURRENT_ADMISSION_GATE))
     return replace(parent.spec, active=active, preemption_gates=tuple(gates))

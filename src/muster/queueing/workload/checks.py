@@ -1,4 +1,4 @@
-"""Keep the states of AdmissionChecks, which stand between the reservation of quota and admission (Kueue KEP-993)."""
+"""Keep the states of AdmissionChecks, which run between the reservation of quota and admission (Kueue KEP-993)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ States = tuple[AdmissionCheckState, ...]
 
 
 def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
-    """Return the admission checks of a ClusterQueue, each with the flavors that it applies to (empty is all)."""
+    """Return the admission checks of a ClusterQueue, each with the flavors to which it applies (empty for all)."""
     if spec.admission_checks_strategy is None:
         return {}
     everything = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
@@ -32,7 +32,8 @@ def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
 def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
     """Return the ClusterQueue's checks that apply to a workload with these flavors.
 
-    flavors: None if they are not assigned yet. Checks that apply only to certain flavors are then left out.
+    flavors: the flavors; None if they are not assigned yet. Checks that apply only to certain flavors are then left
+    out.
     """
     own = frozenset(flavors or ())
     return [name for name, only in checks.items() if not only or only & own]
@@ -71,9 +72,9 @@ def retry(states: States) -> str | None:
 
 
 def retry_at(states: States) -> datetime | None:
-    """Return the time before which a workload must not be requeued after a retry; None if no check names a time.
+    """Return the time before which a workload must not be requeued after a retry; None if no check sets a time.
 
-    Of several times that checks name, the latest counts.
+    If several checks set times, the latest applies.
     """
     moments = (
         shift_moment(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
@@ -86,8 +87,8 @@ def retry_at(states: States) -> datetime | None:
 def reset_checks(states: States, now: datetime) -> States:
     """Return the states of the checks after an eviction: all are Pending again.
 
-    The retry count of a check that demanded a retry grows by 1; other checks lose theirs. A check that is Pending
-    already stays as it is.
+    The retry count of a check that demanded a retry increases by 1; other checks lose their count. A check that is
+    already Pending stays unchanged.
     """
     moment = now.replace(microsecond=0)
     return tuple(

@@ -1,6 +1,6 @@
-"""Evict workloads: set the condition Evicted, and release the quota once all pods of the job have ended.
+"""Evict workloads: set the condition Evicted, and release the quota after all pods of the job have ended.
 
-An eviction only sets the condition. The quota stays taken until the job has stopped (`release`), so that it is never
+An eviction only sets the condition. The quota stays in use until the job has stopped (`release`), so that it is never
 assigned twice.
 """
 
@@ -38,20 +38,20 @@ from muster.queueing.conditions import find_last_change, put
 from muster.queueing.workload import checks
 from muster.queueing.workload.readiness import with_readiness
 
-# From this exponent on every wait has the maximum length.
+# From this exponent on, every wait has the maximum length.
 _MAX_DOUBLINGS = 40
 
 
 def full_reason(reason: str, cause: str = "") -> str:
-    """Return the reason of the condition Evicted; for a deactivation, with its cause."""
+    """Return the reason of the condition Evicted; for a deactivation, the reason includes the cause."""
     return DEACTIVATED_DUE_TO + cause if reason == DEACTIVATED and cause else reason
 
 
 def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, cause: str = "") -> WorkloadStatus:
     """Return the status of a workload with the condition Evicted set.
 
-    Its checks are reset, its preemption gates closed, its clusters and lost nodes forgotten, and the eviction is
-    counted. cause: the cause behind the reason, if there is one.
+    Its checks are reset, its preemption gates closed, its clusters and lost nodes removed, and the eviction is counted.
+    cause: the cause behind the reason; "" if there is none.
     """
     full = full_reason(reason, cause)
     conditions = put(status.conditions, EVICTED, True, full, message, now)
@@ -86,7 +86,7 @@ def _count_eviction(stats: SchedulingStats | None, reason: str, cause: str) -> S
 
 
 def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
-    """Return the status with QuotaReserved=False for this reason, and without admission.
+    """Return the status with QuotaReserved=False for this reason, and without its admission.
 
     The same object is returned if nothing changes.
     """
@@ -97,7 +97,7 @@ def release(status: WorkloadStatus, message: str, now: datetime, reason: str = P
 
 
 def remove_admission(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """Return the status with admission and readiness removed; the same if nothing changes.
+    """Return the status with admission and readiness removed; the same object if nothing changes.
 
     The time for which the workload was admitted is kept.
     """

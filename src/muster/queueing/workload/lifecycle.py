@@ -5,10 +5,11 @@ nothing.
 
 The rules and their order are those of Kueue's workload controller (which applies one at a time), with these
 differences:
+
 - An admission check that demands a retry evicts at once; the workload does not hold quota until the retry.
 - A workload whose queue is stopped or deleted is not admitted when its checks become ready.
 - A check that is added to a queue, or fails, after admission does not undo the admission.
-- The execution time starts at 0 again when a workload is reactivated after having used it up.
+- The execution time starts at 0 again when a workload is reactivated after it has used up the time.
 """
 
 from collections.abc import Mapping
@@ -76,7 +77,7 @@ from muster.queueing.workload.eviction import (
 from muster.queueing.workload.obstacles import QueueState, find_drain, find_obstacle
 from muster.queueing.workload.readiness import begin_readiness, find_deadline
 
-# Reasons of QuotaReserved=False that are out of date once a workload can be queued.
+# Reasons of QuotaReserved=False that are out of date when a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
 _PENDING: Final = PendingReason(PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
 _UNGATED: Final = PendingReason(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
@@ -88,9 +89,9 @@ class QueueingContext(Struct, frozen=True):
     local: the LocalQueue of the workload.
     queue: the ClusterQueue of the LocalQueue, or the ClusterQueue whose quota the workload holds.
     checks: the checks of the ClusterQueue (`checks.of_queue`).
-    waiting: the limits for how long the workload's pods may take to be ready (`readiness.settings_for`); None: no
+    waiting: the limits for how long the workload's pods may take to be ready (`readiness.settings_for`); None for no
     limit.
-    kept: for how many ns to keep the workload after its end; None: as long as its job.
+    kept: how long to keep the workload after its end, in nanoseconds; None to keep it as long as its job.
     role: the workload's role in ClusterQueues that try several flavors at once (`api.managed.variants`).
     """
 
@@ -107,10 +108,10 @@ class LifecyclePlan(Struct, frozen=True):
 
     status: the status to write if it differs from the stored one.
     deactivate: whether to set spec.active to false.
-    finalize: whether to remove our finalizer.
+    finalize: whether to remove Muster's finalizer.
     delete: whether to delete the workload, because the time to keep it is over.
     notes: the events to record after the other writes.
-    wake_at: when to decide again even if nothing changes.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
     """
 
     status: WorkloadStatus
@@ -121,7 +122,7 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def wake_no_later_than(self, at: datetime) -> "LifecyclePlan":
-        """Return the plan, changed so that the next decision comes at this time at the latest."""
+        """Return the plan, changed so that the next decision is made at this time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def add_event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
@@ -130,7 +131,7 @@ class LifecyclePlan(Struct, frozen=True):
 
 
 def decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Return everything to write for the workload now, and when to decide again."""
+    """Return the writes for the workload now, and when to decide again."""
     plan = _decide(workload, around, now)
     if _is_awaiting_job(workload):
         plan = _release_without_job(plan, workload, around, now)
@@ -165,7 +166,7 @@ def _decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifec
 
 
 def _is_awaiting_job(workload: Workload) -> bool:
-    """Return whether a MultiKueue manager created the workload before its job, which will own it."""
+    """Return whether a MultiKueue manager created the workload before its job, which will own the workload."""
     meta = workload.metadata
     return MULTI_KUEUE_ORIGIN_LABEL in meta.labels and not meta.owner_references
 
@@ -173,7 +174,7 @@ def _is_awaiting_job(workload: Workload) -> bool:
 def _release_without_job(
     plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime
 ) -> LifecyclePlan:
-    """Return the plan with an evicted workload released at once, because without a job there are no pods to stop."""
+    """Return the plan, releasing an evicted workload at once, because without a job there are no pods to stop."""
     conditions = plan.status.conditions
     if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
         return plan
@@ -216,9 +217,9 @@ def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause:
 
 
 def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Requeue the workload if the reason for its wait is over; return the plan with that.
+    """Return the plan with the workload requeued, if the reason for its wait is over.
 
-    Admission may give a workload quota before this, once its stopped queue is released.
+    Admission may give a workload quota before this, when its stopped queue is released.
     """
     if not is_true(plan.status.conditions, QUOTA_RESERVED):
         plan = _end_backoff(plan, now)
@@ -268,9 +269,10 @@ def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Set the condition that says why the workload is not in the queue. Admission says why it waits in the queue.
+    """Set the condition that says why the workload is not in the queue.
 
-    A new workload often gets quota, and passes its checks, at once, so nothing is written about those before.
+    Admission sets the reason for a wait in the queue.
+    A new workload often gets quota, and passes its checks, immediately, so no reason is written before that.
     """
     condition = find(plan.status.conditions, QUOTA_RESERVED)
     saying = _find_pending_reason(workload, condition)
@@ -290,7 +292,7 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
 
 
 def _find_pending_reason(workload: Workload, condition: Condition | None) -> PendingReason | None:
-    """Return the reason for QuotaReserved=False; None leaves the condition as it is."""
+    """Return the reason for QuotaReserved=False; None to leave the condition unchanged."""
     if not workload.spec.active:
         return PendingReason(DEACTIVATED, DEACTIVATED_MESSAGE)
     if condition is not None and condition.reason == ON_HOLD:
@@ -305,7 +307,7 @@ def _find_pending_reason(workload: Workload, condition: Condition | None) -> Pen
 
 
 def _find_gates(workload: Workload) -> PendingReason | None:
-    """Return the reason why a workload with gates is not queued (Kueue KEP-6915); None if it has no gates."""
+    """Return the reason why a workload with admission gates is not queued (Kueue KEP-6915); None without gates."""
     names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     return PendingReason(ADMISSION_GATED, describe_gates(names)) if names else None
 
@@ -316,7 +318,7 @@ def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
 
 
 def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Set the checks in the status to those that apply to the workload; new ones are Pending."""
+    """Set the checks in the status to the checks that apply to the workload; new ones are Pending."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
@@ -387,7 +389,7 @@ def _admit(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> Lifec
 def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     if (drain := find_drain(around.local, around.queue)) is not None:
         return _evict(plan, drain.reason, drain.message, now)
-    if around.role == "variant":  # the job is the parent's
+    if around.role == "variant":  # the job belongs to the parent
         return plan
     late = _enforce_readiness(plan, workload, around.waiting, now) if around.waiting is not None else plan
     return _enforce_time_limit(late, workload, now) if late.status is plan.status else late
@@ -416,9 +418,9 @@ def _enforce_readiness(
 
 
 def _enforce_time_limit(plan: LifecyclePlan, workload: Workload, now: datetime) -> LifecyclePlan:
-    """Return the plan that deactivates a workload that has run for as long as it may (Kueue KEP-3125).
+    """Return the plan that deactivates a workload that has run for its maximum time (Kueue KEP-3125).
 
-    Before that time, the plan wakes then.
+    Before that, the plan wakes at that time.
     """
     most = workload.spec.maximum_execution_time_seconds
     admitted = find_true(plan.status.conditions, ADMITTED)

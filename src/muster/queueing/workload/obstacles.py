@@ -21,15 +21,15 @@ class QueueState(Struct, frozen=True):
 
 
 def find_obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
-    """Return why the first of two stopped or missing queues keeps a workload from getting quota; None if neither is.
+    """Return why a stopped or missing queue keeps a workload from getting quota; None if neither queue does.
 
-    Source for stopped queues: Kueue KEP-1284.
+    The LocalQueue is checked first. Source for stopped queues: Kueue KEP-1284.
     """
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 
 
 def find_drain(local: QueueState, queue: QueueState) -> PendingReason | None:
-    """Return why a running workload is evicted by a queue that is drained (Kueue KEP-1284); None if none is."""
+    """Return why a drained queue evicts a running workload (Kueue KEP-1284); None if neither queue is drained."""
     if local.stop == "HoldAndDrain":
         return PendingReason(LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
     if queue.stop == "HoldAndDrain":

@@ -19,7 +19,8 @@ from muster.api.kueue.names import (
 from muster.queueing.jobframework.slices import waits_to_replace
 from muster.queueing.moments import NEVER
 
-# A stopped queue holds back all its workloads itself, so those that it evicted compete again as soon as it is released.
+# A stopped queue itself holds back all its workloads, so the workloads that it evicted compete again as soon as it is
+# released.
 _QUEUE_STOPPED = (CLUSTER_QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
 
 
@@ -32,9 +33,9 @@ class Holds(Struct, frozen=True):
 class Waits(Struct, frozen=True):
     """The state of a workload that waits in its LocalQueue.
 
-    until: the time before which admission may not try it; None for no such time. After an eviction it is `NEVER`, until
-    the workload is requeued.
-    expected: when admission will probably try it; None is now.
+    until: the time before which admission may not try it; None if it may be tried now. After an eviction it is `NEVER`,
+    until the workload is requeued.
+    expected: when admission will probably try it; None if that is now.
     """
 
     until: datetime | None = None
@@ -48,8 +49,8 @@ def place_of(workload: Workload) -> Place:
     """Return the state of a Workload: it holds quota, or it waits for quota.
 
     Return None if it has finished, is being deleted, or is on hold. The rule is upstream's `workload.IsAdmissible`,
-    except that a workload which a stopped queue evicted waits in that queue. Upstream requeues such workloads one by
-    one after the release, and admits others before them that they then preempt.
+    with one exception: a workload that a stopped queue evicted waits in that queue. Upstream requeues such workloads
+    one by one after the release, and admits others before them, which they then preempt.
     """
     conditions, admission = workload.status.conditions, workload.status.admission
     leaving = workload.metadata.deletion_timestamp is not None and admission is None

@@ -1,6 +1,6 @@
 """Enforce readiness (level 4, waitForPodsReady, Kueue KEP-349): evict a workload whose pods are not ready in time.
 
-The settings come from the Configuration. Beyond upstream they can be set for one object, by the annotation
+The settings come from the Configuration. Unlike upstream's, they can also be set for one object, by the annotation
 `muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor. The annotation contains
 `false`, or `timeout=10m,recoveryTimeout=5m,blockAdmission=true`. Settings that an annotation leaves out come from the
 Configuration.
@@ -31,7 +31,7 @@ from muster.api.kueue.readiness import (
 from muster.queueing.conditions import Conditions, find_last_change, put
 from muster.queueing.moments import shift_moment
 
-# Reasons of PodsReady=False before the pods were first ready; the second is from older releases.
+# Reasons of PodsReady=False before the pods were first ready. The second reason is from older releases.
 _NEVER_READY = (WAIT_FOR_START, PODS_READY)
 
 
@@ -41,9 +41,9 @@ def settings_for(
     queue: Mapping[str, str],
     flavors: Iterable[Mapping[str, str]],
 ) -> WaitForPodsReady | None:
-    """Return a workload's settings by the annotations of itself, its ClusterQueue and its flavors; None for none.
+    """Return a workload's settings by the annotations of itself, its ClusterQueue and its flavors; None for no timeout.
 
-    A malformed annotation is ignored: it is refused where it is written.
+    A malformed annotation is ignored, because it is refused when it is written.
     """
     for annotations in (workload, queue, *flavors):
         if (text := annotations.get(READY_ANNOTATION)) is not None:
@@ -69,7 +69,7 @@ def read_blocking(text: str, base: WaitForPodsReady | None) -> bool | None:
 def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Conditions:
     """Return the conditions with PodsReady set, by whether the pods of the workload's job are ready (upstream rule).
 
-    If the pods were ready before in this admission, the reason of False says that they have to recover.
+    If the pods were ready before in this admission, the reason of False is that they have to recover.
     """
     condition = find(conditions, PODS_READY)
     if not is_true(conditions, ADMITTED):
@@ -85,7 +85,7 @@ def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Condit
 
 
 def begin_readiness(conditions: Conditions, now: datetime) -> Conditions:
-    """Return the conditions of a workload that is being admitted, with PodsReady if they have none yet.
+    """Return the conditions of a workload that is being admitted, with PodsReady if they have no such condition yet.
 
     So the first report of the job's pods needs no write of its own.
     """
@@ -99,8 +99,9 @@ def find_deadline(
 ) -> tuple[datetime, str] | None:
     """Return the time by which the pods of an admitted workload must be ready, and what it waits for.
 
-    Return None if there is no limit. The limit for a start counts from the Admitted condition, or from the start of the
-    job if the settings say so. The limit for a recovery counts from the time at which the pods were no longer ready.
+    Return None if there is no limit. The limit for a start is measured from the Admitted condition, or from the start
+    of the job if the settings request that. The limit for a recovery is measured from the time at which the pods were
+    no longer ready.
     """
     admitted = find_true(conditions, ADMITTED)
     if admitted is None or admitted.last_transition_time is None:
@@ -116,7 +117,7 @@ def find_deadline(
 
 
 def _find_start(admitted: datetime, annotations: Mapping[str, str], settings: WaitForPodsReady) -> datetime | None:
-    """Return the time from which the limit for a start counts; None if it has not begun."""
+    """Return the time from which the limit for a start is measured; None if that time is not known yet."""
     if settings.clock == "Admitted":
         return admitted
     if (text := annotations.get(JOB_START_ANNOTATION)) is None:

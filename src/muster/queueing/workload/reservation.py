@@ -23,7 +23,7 @@ from muster.queueing.workload.eviction import evict
 
 
 def reserve_quota(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
-    """Return the status of a workload that got quota; it is admitted at once if all checks that apply are ready."""
+    """Return the status of a workload that got quota. It is admitted at once if all checks that apply are ready."""
     conditions = status.conditions
     for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         conditions = reset(conditions, old, QUOTA_RESERVED, now)

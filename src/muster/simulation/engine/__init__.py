@@ -1,1 +1,1 @@
-"""Play scenarios in virtual time."""
+"""Run scenarios in virtual time."""

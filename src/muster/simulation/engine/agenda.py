@@ -1,4 +1,4 @@
-"""Keep what will happen in a simulation, in the order in which it happens."""
+"""The event queue of a simulation."""
 
 import heapq
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Event = Callable[[], None]
 
 
 class Rank(IntEnum):
-    """The order of events at one time: ends come first, because they free room, then changes, then new requests."""
+    """The order of events at the same time: ends first, because they free room, then changes, then new requests."""
 
     END = 0
     CHANGE = 1
@@ -20,7 +20,7 @@ class Rank(IntEnum):
 class EventAgenda:
     """The future events of a simulation. Times are seconds from the start.
 
-    Events with the same time and rank happen in the order in which they were planned.
+    Events with the same time and rank are executed in the order in which they were planned.
     """
 
     def __init__(self) -> None:
@@ -32,13 +32,13 @@ class EventAgenda:
 
     @property
     def next_at(self) -> float:
-        """The time of the next event; infinite if there is none."""
+        """The time of the next event; infinity if there is none."""
         return self._events[0][0] if self._events else inf
 
     def plan(self, at: float, rank: Rank, event: Event) -> None:
-        """Plan an event for a time."""
+        """Plan an event for a time, in seconds from the start."""
         heapq.heappush(self._events, (at, rank, next(self._serial), event))
 
     def take_due(self, now: float) -> Event | None:
-        """Remove and return the next event that is due by `now`; None if none is."""
+        """Remove and return the next event that is due at `now`; None if none is due."""
         return heapq.heappop(self._events)[3] if self.next_at <= now else None

@@ -1,6 +1,6 @@
-"""Decide how long a job runs that writes checkpoints, and what it keeps when it is interrupted. Pure.
+"""Compute the run time of a job that writes checkpoints, and the work that an interruption leaves. Pure.
 
-A job writes a checkpoint after each interval of work, and none at its end. While it writes one, it does not work.
+A job writes a checkpoint after each interval of work, except at its end. It does no work while it writes a checkpoint.
 """
 
 from math import ceil, floor
@@ -10,26 +10,27 @@ from msgspec import Struct
 from muster.simulation.scenario.draws import DrawError, parse_seconds
 from muster.simulation.scenario.reading import Reading
 
-# Times of a simulation are sums, whose last digits are lost.
+# Times in a simulation are sums with rounding errors.
 _ROUNDING = 1e-9
 _LEAST_SECONDS = 1.0
 
 
 class Checkpoints(Struct, frozen=True):
-    """The way in which a job writes checkpoints.
+    """How a job writes checkpoints.
 
-    every: the seconds of work between two. cost: how many seconds one takes.
+    every: the seconds of work between two checkpoints.
+    cost: the seconds that writing a checkpoint takes.
     """
 
     every: float
     cost: float
 
     def compute_span(self, work: float) -> float:
-        """Return how many seconds this much work takes, with the time that writing its checkpoints takes."""
+        """Return the seconds that this many seconds of work take, including the time for writing checkpoints."""
         return work + self._count(work) * self.cost
 
     def measure_kept(self, work: float, ran: float) -> "RemainingWork":
-        """Return what is kept and lost of a run of `work` seconds that is interrupted after `ran` seconds."""
+        """Return what is kept and lost of `work` seconds of work if the job is interrupted after `ran` seconds."""
         written = min(self._count(work), floor(ran / (self.every + self.cost) + _ROUNDING))
         return RemainingWork(written * self.every, max(0.0, ran - written * (self.every + self.cost)))
 
@@ -38,9 +39,10 @@ class Checkpoints(Struct, frozen=True):
 
 
 class RemainingWork(Struct, frozen=True):
-    """The work that is left of an interrupted run.
+    """The result of an interruption.
 
-    work: the seconds that need not be repeated. lost: the seconds that were lost.
+    work: the seconds of work that are kept and need not be repeated.
+    lost: the seconds that are lost.
     """
 
     work: float
@@ -48,14 +50,15 @@ class RemainingWork(Struct, frozen=True):
 
 
 def measure_kept(checkpoints: Checkpoints | None, work: float, ran: float) -> RemainingWork:
-    """Return what is kept and lost of a run interrupted after `ran` seconds; all is lost without checkpoints."""
+    """Return what is kept and lost if a job is interrupted after `ran` seconds; without checkpoints all is lost."""
     return RemainingWork(0.0, ran) if checkpoints is None else checkpoints.measure_kept(work, ran)
 
 
 def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
     """Return how the jobs of a source of work write checkpoints; None if they write none.
 
-    number: the index of the source. Raises `ScenarioError` if an interval or a cost is missing, invalid or too short.
+    number: the index of the source in the scenario.
+    Raises `ScenarioError` if an interval or a cost is missing, invalid or too short.
     """
     chosen = reading.scenario.spec.work[number].checkpoint
     if chosen is None:

@@ -1,7 +1,7 @@
-"""Decide for one cluster in virtual time, with the decisions of admission and of the scheduler.
+"""Run one cluster in virtual time, with the engine's own decisions about admission and scheduling.
 
-An event is a job that comes or ends. After the events of one moment the admission cycle runs until it finds nothing
-more to decide. A job that it admits asks for nodes; a job that it preempts goes back to its queue at once.
+An event is the arrival or the end of a job. After the events at one time, the admission cycle runs until it has nothing
+more to decide. An admitted job requests nodes; a preempted job immediately returns to its queue.
 """
 
 from datetime import datetime, timedelta
@@ -23,21 +23,21 @@ from muster.simulation.engine.takeup import Residents, TakenJob
 from muster.simulation.engine.templates import find_end, find_local_queue, make_workload
 from muster.simulation.scenario.arrivals import Submission
 
-# The digits of the numbers of jobs, which order those that come at once.
+# The number of digits of job numbers, which order jobs that arrive at the same time.
 DIGITS = 12
 
 
 class Engine(JobResizer):
-    """A simulated cluster that decides which jobs get quota, and when jobs come, end and go back to their queues."""
+    """A simulated cluster: it decides which jobs get quota, and handles arrivals, ends and evictions."""
 
     def take_up(self, residents: Residents) -> None:
-        """Start with the jobs and pods of an existing cluster, which run or wait there, and decide at time 0."""
+        """Start with the jobs and pods of an existing cluster, running or waiting, and decide at time 0."""
         if self._machines is not None:
             for pod in residents.pods:
                 self._machines.settle_pod(pod)
         for one in residents.jobs:
             self._take_up_job(one)
-        self._agenda.plan(0.0, Rank.ARRIVAL, _do_nothing)  # a moment to decide in
+        self._agenda.plan(0.0, Rank.ARRIVAL, _do_nothing)  # an event that triggers decisions at time 0
 
     def _take_up_job(self, taken: TakenJob) -> None:
         workload, template = taken.workload, taken.known.template
@@ -77,12 +77,12 @@ class Engine(JobResizer):
                 self._begin(job)
 
     def submit(self, submission: Submission) -> None:
-        """Add a job: record it, and put it in its queue; a job without a queue requests nodes at once."""
+        """Record a new job and add it to its queue; a job without a queue requests nodes immediately."""
         known = self._templates.find(submission)
         template = known.template
         local = find_local_queue(submission.local_queue, template)
         namespace = local.partition("/")[0] or template.workload.metadata.namespace
-        key = f"{namespace}/{len(self.record):0{DIGITS}}"  # of jobs that come at once, the first one listed is first
+        key = f"{namespace}/{len(self.record):0{DIGITS}}"  # orders jobs that arrive at the same time as they are listed
         created = self._start + timedelta(seconds=submission.at)
         workload = make_workload(known, submission, key, self._local.get(local, ""), local, created)
         pods = sum(podset.count for podset in workload.podsets)
@@ -107,7 +107,7 @@ class Engine(JobResizer):
             self._place(job, None)
 
     def _note_elastic(self, job: SimulatedJob, bounds: Bounds | None) -> None:
-        """Make a job elastic between these sizes. Do nothing without bounds, or if the job has more than one podset."""
+        """Make a job elastic within these bounds. Does nothing without bounds, or if the job has several podsets."""
         if bounds is not None and len(job.workload.podsets) == 1:
             job.bounds, job.size = bounds, job.workload.podsets[0].count
             job.base = job.size
@@ -116,7 +116,7 @@ class Engine(JobResizer):
     def _end(self, key: str, starts: int) -> None:
         job = self._jobs.get(key)
         if job is None or job.starts != starts or (job.started is None and job.counts_since is None):
-            return  # it was evicted meanwhile
+            return  # it was evicted in the meantime
         del self._jobs[key]
         self._elastic.pop(key, None)
         if job.started is not None:
@@ -131,7 +131,7 @@ class Engine(JobResizer):
             self._queues.forgive(self._tree.queues[job.workload.queue])
 
     def settle(self) -> None:
-        """Make decisions until nothing is left to decide at this time, and plan the deadlines for pods to be ready.
+        """Make decisions until nothing is left to decide at this time, and plan the deadlines for ready pods.
 
         A stopped engine makes no decisions.
         """
@@ -169,7 +169,7 @@ class Engine(JobResizer):
             self._agenda.plan((wake - self._start).total_seconds(), Rank.ARRIVAL, _do_nothing)
 
     def measure(self) -> None:
-        """Record forecasts for the jobs that came at this time, and a sample of the free room on the nodes."""
+        """Record forecasts for the jobs that arrived at this time, and a sample of the free room on the nodes."""
         now = self._start + timedelta(seconds=self.record.now)
         for job, wait in self._forecaster.forecast_all(self._tree, self._queues, self._settings, now):
             self.record.forecast(job.number, wait)
@@ -189,9 +189,10 @@ class Engine(JobResizer):
                 self._evict(self._jobs[victim.workload.whole])
 
     def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
-        """Take the quota and nodes of a job, which goes back to its queue and starts from the beginning.
+        """Remove a job's quota and nodes; the job returns to its queue and starts from the beginning.
 
-        Do nothing if the job has no quota. reason: decides whether the job goes behind the others of its queue.
+        reason: the reason of the eviction, which decides whether the job goes behind the others in its queue.
+        Does nothing if the job has no quota.
         """
         if self._tree.holder(job.workload.key) is None:
             return  # it is a victim of two
@@ -200,16 +201,16 @@ class Engine(JobResizer):
         self._queues.add(job.workload)
 
     def _requeue(self, key: str, until: datetime | None) -> None:
-        """Evict a job whose pods were not ready in time; a stopped engine does so at its restart.
+        """Evict a job whose pods were not ready in time; if the engine is stopped, at its restart.
 
-        until: when the job is queued again; None: never.
+        until: the time at which the job is queued again; None for never.
         """
         if not self._deciding:
             self._late.append((key, until))
             return
         job = self._jobs.get(key)
         if job is None:
-            return  # it has ended while the engine was stopped
+            return  # it ended while the engine was stopped
         self._record_eviction(job, PODS_READY_TIMEOUT, "its pods were not ready in time")
         self._release_all(job)
         if until is None:
@@ -219,13 +220,13 @@ class Engine(JobResizer):
         self._queues.add(job.workload, until=until)
 
     def _move(self, job: SimulatedJob, reason: str) -> None:
-        """Set the time by which a queue orders an evicted job: now, or its creation, by the reason of the eviction."""
-        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # as the API has it
+        """Set the time by which a queue sorts an evicted job: now or its creation, depending on the reason."""
+        moment = (self._start + timedelta(seconds=self.record.now)).replace(microsecond=0)  # the API's precision
         behind = convert.requeues_behind(reason, self._reading)
         job.workload = replace(job.workload, queued=moment if behind else job.workload.created)
 
     def _release_all(self, job: SimulatedJob) -> None:
-        """Take the quota and the nodes of a job. The job is not queued again."""
+        """Remove the quota and the nodes of a job, without queueing it again."""
         self._give_up_growth(job)
         self._evict_from_nodes(job)
         self._unplaced.pop(job.workload.key, None)
@@ -238,7 +239,7 @@ class Engine(JobResizer):
         )
 
     def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Let a job that has got quota continue: it requests nodes, or starts."""
+        """Continue with a job that got quota: it requests nodes, or starts."""
         self._await_pods(job, assignment)
         self._place(job, assignment)
 
@@ -251,4 +252,4 @@ class Engine(JobResizer):
 
 
 def _do_nothing() -> None:
-    """Do nothing: the event only makes the engine try jobs again."""
+    """Do nothing. Used as an event after which the engine tries jobs again."""

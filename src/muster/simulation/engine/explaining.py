@@ -1,4 +1,4 @@
-"""Say why a job of a simulation has not started, and whether it ever could. Pure."""
+"""Explain why a job of a simulation has not started, and whether it ever can. Pure."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from muster.queueing.model import Assignment, PendingReason
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.outcome.record import Waiting
 
-# The reasons of jobs that wait for ever, unless a queue is changed.
+# The reasons for which jobs wait forever, unless a queue changes.
 HOPELESS = frozenset(
     ("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER, REQUEUING_LIMIT_EXCEEDED)
 )
@@ -27,9 +27,11 @@ def explain_wait(
 ) -> Waiting:
     """Return why a job has not started, and whether it never will.
 
-    why: the reason that its queue has, if it has one. is_pending: whether the job waits in a queue. redefines_later:
-    whether a change of a queue is to come. runs_anything: returns whether any job has started. explain_lack: returns
-    why the job's pods would not fit even if nothing else ran, or "" if they would.
+    why: the reason that its queue reports; None without one.
+    is_pending: whether the job waits in a queue.
+    runs_anything: returns whether any job has started.
+    redefines_later: whether a change of a queue is still planned.
+    explain_lack: returns why the job's pods would not fit on empty nodes; "" if they would.
     """
     name = job.submission.name
     if job.given_up:
@@ -46,12 +48,12 @@ def explain_wait(
 
 
 def _is_hopeless(why: PendingReason, runs_anything: Callable[[], bool]) -> bool:
-    """Return whether a job waits for ever. If nothing runs, no topology domain will become free."""
+    """Return whether a job waits forever. If nothing runs, no topology domain will become free."""
     return why.reason in HOPELESS or (why.reason == TOPOLOGY_PLACEMENT_FAILED and not runs_anything())
 
 
 def drop_places(assignment: Assignment | None) -> Assignment | None:
-    """Return an assignment of flavors without the domains of a topology; None for None."""
+    """Return an assignment of flavors without its topology domains; None for None."""
     if assignment is None:
         return None
     return replace(assignment, podsets=tuple(replace(one, places=None) for one in assignment.podsets))

@@ -1,10 +1,10 @@
-"""Forecast the starts of jobs as they are submitted, as `muster why` would, so that forecasts can meet the truth.
+"""Forecast the starts of jobs when they are submitted, as `muster why` would, to compare them with the real starts.
 
-A forecast plays all that runs and waits, so its cost grows with that. All jobs that come at one moment share a
-forecast: they see the same cluster, so each of them would see the same future. Jobs that come later continue it, while
-the cluster does what it expects (`KeptForecast`). So that the cost of all forecasts grows with the number of jobs, each
-job that waits pays for a few others, and a forecast is made when it is paid for. What is given to begin with pays for
-all forecasts of a small scenario.
+A forecast simulates all running and waiting jobs, so its cost grows with their number. All jobs that arrive at the same
+time share a forecast, because they would get the same one. Later jobs continue it as long as the cluster behaves as
+expected (`KeptForecast`). To make the cost of all forecasts proportional to the number of jobs, there is a budget: each
+waiting job adds to it, and a forecast is made only if the budget suffices. The initial budget suffices for all
+forecasts of a small scenario.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,14 +23,16 @@ from muster.queueing.scheduling.runtimes import PastRun, PastRuns
 from muster.simulation.engine.job import SimulatedJob
 from muster.simulation.engine.keptforecast import KeptForecast
 
-# For how many jobs, running or waiting, is paid at first, and by each job that waits; what a forecast costs beside.
+# The initial budget in jobs, running or waiting, the budget that each waiting job adds, and the fixed cost of a
+# forecast.
 _GIVEN, _PAID, _FIXED = 4_000, 1, 20
 
 
 class Forecaster:
     """A maker of forecasts of when jobs get quota, from copies of the quota tree and the queues.
 
-    which: the jobs that get forecasts. jobs: the jobs that have not ended, by key.
+    which: the jobs that get forecasts.
+    jobs: the jobs that have not ended, by key.
     """
 
     def __init__(
@@ -42,28 +44,28 @@ class Forecaster:
         self._flavors = flavors
         self._jobs = jobs
         self._past = PastRuns()
-        self._learnt = 0  # how many runs
-        self._kept: dict[Node, KeptForecast] = {}  # by the root of their tree of quota
-        self._fresh: list[SimulatedJob] = []  # that came at this moment
+        self._learnt = 0  # the number of runs learnt from
+        self._kept: dict[Node, KeptForecast] = {}  # by the root of the quota tree
+        self._fresh: list[SimulatedJob] = []  # jobs that arrived at this time
         self._paid = {"all": inf, "some": _GIVEN, "none": -inf}[which]
 
     def expect(self, job: SimulatedJob) -> None:
-        """Include a job in the next forecasts."""
+        """Include a new job in the next forecasts."""
         self._fresh.append(job)
 
     def learn(self, job: SimulatedJob, seconds: float) -> None:
-        """Learn from a job that has ended how long similar jobs run."""
+        """Learn the run time of a job that has ended, for forecasts of similar jobs."""
         self._learnt += 1
         self._past.add(job.traits, PastRun(timedelta(seconds=seconds), job.limit))
 
     def find_run_time(self, job: SimulatedJob) -> RunTime:
-        """Return how long a job will run, by its limit and earlier jobs, without its user's expectation."""
+        """Return the expected run time of a job, from its limit and earlier jobs, without its user's expectation."""
         return RunTime(job.limit, self._past.find(job.traits, job.limit))
 
     def forecast_all(
         self, tree: Tree, queues: Queues, settings: AdmissionSettings, now: datetime
     ) -> Iterator[tuple[SimulatedJob, float]]:
-        """Yield each job that came since the last call with the seconds until it is expected to start.
+        """Yield each job that arrived since the last call, with the expected seconds until it starts.
 
         The seconds are 0 for a job that has started. A job is left out if they are unknown, or if the computation would
         take too long.
@@ -88,10 +90,10 @@ class Forecaster:
         jobs: Sequence[SimulatedJob],
         now: datetime,
     ) -> Iterator[tuple[SimulatedJob, float]]:
-        """Yield jobs that wait with the seconds until they get quota.
+        """Yield waiting jobs with the expected seconds until they get quota.
 
-        Leave out jobs for which that is unknown, and all of them if the computation would take too long.
-        root: the tree of quota in which they wait.
+        root: the root of the quota tree in which they wait.
+        Jobs for which that is unknown are left out, and all jobs if the computation would take too long.
         """
         names = [node.name for node in root.queues()]
         self._paid += _PAID * len(jobs)
@@ -110,7 +112,7 @@ class Forecaster:
 
 
 class _RunTimes(Mapping[str, RunTime]):
-    """The run times that jobs are expected to have, each computed when a forecast starts its job."""
+    """The expected run times of jobs, each computed when a forecast starts its job."""
 
     def __init__(self, forecaster: Forecaster, jobs: Mapping[str, SimulatedJob]) -> None:
         self._forecaster = forecaster

@@ -1,4 +1,4 @@
-"""Read what the manifest of a job says of its gang: its end, its restarts, its sizes and its PodGroup. Pure."""
+"""Read the properties of a gang from its job's manifest: end, restarts, sizes and PodGroup. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,9 +17,9 @@ from muster.jobs.podgroup.record import KINDS, read
 
 
 class GangTermsError(ValueError):
-    """The error of a manifest that asks for something that a simulation does not support.
+    """A manifest with a setting that a simulation does not support.
 
-    path: the field in the manifest.
+    path: the path of the field in the manifest.
     """
 
     def __init__(self, path: str, why: str) -> None:
@@ -29,16 +29,16 @@ class GangTermsError(ValueError):
 
 
 def find_end(job: Any) -> EndTime | None:
-    """Return when a job ends by its own limits, or as its user expects, in seconds from its start.
+    """Return when a job ends by its own limits or its user's expectation, in seconds from its start.
 
-    The result is None if neither is known.
+    Returns None if the job has neither.
     """
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
     return end_of(job.metadata, deadline, started=0.0)
 
 
 def restarts_whole(job: Any) -> bool:
-    """Return whether all pods of a job start again when one is interrupted: always if it is neither Job nor JobSet."""
+    """Return whether all pods of a job restart when one is interrupted. True for kinds other than Job and JobSet."""
     if isinstance(job, JobSet):
         children = Children(job)
         return any(JobTerms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)
@@ -48,7 +48,7 @@ def restarts_whole(job: Any) -> bool:
 def find_bounds(job: Any) -> Bounds | None:
     """Return the sizes between which the engine resizes a job; None if it is not an elastic Job.
 
-    Raises `GangTermsError` if the engine would ignore the annotation because it is wrong.
+    Raises `GangTermsError` if the engine would ignore the annotation because it is invalid.
     """
     if not isinstance(job, Job):
         return None
@@ -59,9 +59,9 @@ def find_bounds(job: Any) -> Bounds | None:
 
 
 def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> dict[str, Any]:
-    """Return the manifest of a PodGroup with this name and namespace filled in.
+    """Return the manifest of a PodGroup with this name and namespace.
 
-    Raises `GangTermsError` if the document is not a PodGroup or its metadata is not a map.
+    Raises `GangTermsError` if the document is not a PodGroup, or its metadata is not a map.
     """
     if not any(document.get("kind") == kind.kind and document.get("apiVersion") == kind.api_version for kind in KINDS):
         raise GangTermsError("kind", f"must be a PodGroup, of {', '.join(kind.api_version for kind in KINDS)}")
@@ -72,10 +72,10 @@ def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> di
 
 
 def read_group(group: Any, pods: int) -> TopologyConstraint | None:
-    """Return how close to each other the pods of a stored PodGroup must be; None if it does not say.
+    """Return the topology constraint of a stored PodGroup; None if it has none.
 
-    pods: how many pods its job has; all of them start together. Raises `GangTermsError` if the group asks for fewer, or
-    its annotations are wrong.
+    pods: the number of pods of its job, which all start together.
+    Raises `GangTermsError` if the group requires fewer pods, or if its annotations are invalid.
     """
     record = read(group)
     if record.min_members not in (0, pods):

@@ -19,23 +19,24 @@ from muster.simulation.scenario.arrivals import Submission
 
 
 class SimulatedJob(Struct):
-    """A job that has not ended.
+    """A job of a simulation that has not ended. Times are seconds from the start of the simulation.
 
-    end: when it ends at the latest, from its start.
-    work: how many seconds are still to be done. checkpoints: how it keeps what it has done.
-    started: since when it runs; None while it waits.
+    end: the latest end of the job, from its start; None if unknown.
+    work: the remaining seconds of work.
+    checkpoints: how the job writes checkpoints; None if it writes none.
+    started: the time since when it runs; None while it waits.
     starts: the number of its starts and breaks; an event with an older number is ignored.
-    assignment: the flavors and counts that its queue gave it.
-    lacking: the pods without a node, while other pods keep theirs.
-    broken_since: since when it lacks them, as far as the scheduler knows.
-    counts_since: since when its time limit counts; None until it starts with its present quota.
-    given_up: its pods were not ready in time too often, so that it is never queued again.
+    assignment: the flavors and counts that its queue assigned.
+    lacking: the pods without a node, while other pods keep their nodes.
+    broken_since: the time since when it lacks them, as the scheduler knows it.
+    counts_since: the time since when its time limit counts; None until it starts with its current quota.
+    given_up: whether its pods were late too often, so that it is never queued again.
     bounds: the sizes between which it may be resized; None if it is not elastic.
-    size, base: the present and the submitted number of pods of an elastic job.
-    since: since when it runs with its present size.
-    done: the work of this run before that, in seconds with its first size.
-    flavors: the flavors of its podsets, if it got them before the simulation began.
-    over_limit: whether its planned end is that of its time limit, before its work is done.
+    size, base: the current and the submitted number of pods of an elastic job.
+    since: the time since when it runs with its current size.
+    done: the work of this run before that, in seconds at its submitted size.
+    flavors: the flavors of its podsets, if they were assigned before the simulation started.
+    over_limit: whether its planned end is its time limit, before its work is done.
     """
 
     number: int
@@ -62,33 +63,36 @@ class SimulatedJob(Struct):
 
     @property
     def subject(self) -> Subject:
-        """The name of the job in records. Jobs of several sources may share a name, but each job has its own number."""
+        """The identity of the job in records.
+
+        Jobs of several sources may share a name, but each job has its own number.
+        """
         return Subject(f"{self.workload.namespace}/{self.submission.name}", str(self.number))
 
     @property
     def limit(self) -> timedelta | None:
-        """The time after which the job is ended; None if it has no limit."""
+        """The time limit of the job; None if it has none."""
         return None if self.end is None or not self.end.is_enforced else timedelta(seconds=self.end.at)
 
     @property
     def traits(self) -> Traits:
-        """The traits by which other jobs count as similar to this one."""
+        """The properties by which other jobs are similar to this job."""
         one, pods = self.submission, sum(podset.count for podset in self.workload.podsets)
         return Traits(self.workload.local_queue, one.user, one.series, pods)
 
     @property
     def speed(self) -> float:
-        """The seconds of work that the job does in a second: its present pods divided by the pods it came with."""
+        """The seconds of work that the job does per second: its current size divided by its submitted size."""
         return self.size / self.base
 
     def measure_work(self, now: float) -> float:
-        """Return how many seconds of work the job did in this run, at its first size; 0 if it does not run."""
+        """Return the seconds of work that the job has done in this run, at its submitted size; 0 if it does not run."""
         if self.started is None:
             return 0.0
         return self.done + max(0.0, now - max(self.since, self.started + self.submission.startup)) * self.speed
 
     def sum_demand(self) -> Amounts:
-        """Return what the job needs of the cluster: its quota, or the requests of its pods if it has no quota."""
+        """Return the amounts that the job needs: its quota, or the requests of its pods if it has no quota."""
         workload, total = self.workload, Counter[str]()
         for (_, resource), amount in (workload.usage or {}).items():
             total[resource] += amount

@@ -1,12 +1,13 @@
-"""Keep the forecast of a tree of quota, so that the forecasts of jobs that come later continue it.
+"""Keep the forecast of a quota tree, so that forecasts for later jobs can continue it.
 
-An earlier forecast is the same as a new one in this case:
+An earlier forecast is the same as a new one under these conditions:
+
 - All starts and ends that it expected until now have happened, and no others.
 - A new forecast would expect the same ends.
-- The jobs that came meanwhile change nothing before the moment that it has reached.
+- The jobs that arrived in the meantime change nothing before the time that it has reached.
 
-`KeptForecast.catch_up` checks that, and returns False in cases of doubt. So a continued forecast has the same starts as
-a new one.
+`KeptForecast.catch_up` checks these conditions, and returns False in cases of doubt, so that a continued forecast has
+the same starts as a new one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +24,11 @@ from muster.queueing.scheduling.estimate import RunTime, StartEstimate, StartFor
 
 
 class KeptForecast:
-    """The forecast of one tree of quota, and the cluster as the forecast expects it at the moment of the last call.
+    """The forecast of one quota tree, and the expected state of the cluster at the time of the last call.
 
-    root: a root Cohort, or a ClusterQueue without one. runs: what is known now of the run times of workloads, by key.
-    learnt: how many runs `runs` knows; it says the same again while the number is the same.
+    root: a root Cohort, or a ClusterQueue without a Cohort.
+    runs: the currently expected run times of workloads, by key.
+    learnt: the number of runs that `runs` is based on; with the same number, `runs` is the same.
     """
 
     def __init__(
@@ -53,13 +55,13 @@ class KeptForecast:
         self._may_continue = not tree.ledger.in_use and settings.blocking is None and queues.next_wake is None
 
     def estimate(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Return by key when each of these workloads, which wait, is expected to get quota."""
+        """Return when each of these waiting workloads is expected to get quota, by key."""
         return self._play.estimate(keys)
 
     def catch_up(self, queues: Queues, settings: AdmissionSettings, now: datetime, learnt: int) -> bool:
-        """Move the start of the forecast on to now, with the workloads that wait by now.
+        """Move the start of the forecast to now, and add the workloads that arrived in the meantime.
 
-        Return False if a new forecast could differ; then this one is of no more use.
+        Returns False if a new forecast could differ; this forecast must not be used any more then.
         """
         return (
             self._may_continue
@@ -73,14 +75,14 @@ class KeptForecast:
         )
 
     def _is_defined_alike(self, queues: Queues) -> bool:
-        """Return whether quotas and queues are defined as they were, and no workload backs off."""
+        """Return whether the definitions of quotas and queues are unchanged, and no workload backs off."""
         return queues.next_wake is None and self._list_rules(queues) == self._rules
 
     def _list_rules(self, queues: Queues) -> list[object]:
         return _list_specs(self._root) + queues.list_rules(self._names)
 
     def _has_same_holders(self, now: datetime) -> bool:
-        """Pass the starts and ends up to now; return whether the same workloads hold the same quota."""
+        """Advance past the starts and ends until now; return whether the expected workloads hold the expected quota."""
         steps = self._play.steps
         while steps and steps[0].at <= now:
             step = steps.popleft()
@@ -96,7 +98,7 @@ class KeptForecast:
         )
 
     def _has_same_ends(self, now: datetime, learnt: int) -> bool:
-        """Return whether all workloads that the forecast has started are still expected to end when it says."""
+        """Return whether all workloads that the forecast has started are still expected to end as forecast."""
         ends, find_end = self._play.ends, self._play.find_end
         if any(find_end(holder, now) != ends[key] for key, holder in self._holders.items()):
             return False
@@ -107,7 +109,7 @@ class KeptForecast:
         return all(step.holder is None or find_end(step.holder, step.at) == ends[step.key] for step in starts)
 
     def _add_new(self, queues: Queues, now: datetime) -> bool:
-        """Add the workloads that have come; return whether that changes nothing that the forecast has passed."""
+        """Add new workloads; return whether they leave the forecast so far unchanged."""
         waiting = {key for name in self._names for key in queues.list_waiting(name)}
         if any(queues.workload(key) is not workload for key, workload in self._waiting.items()):
             return False
@@ -122,20 +124,19 @@ class KeptForecast:
         return _preempts_none(self._root, chain(self._holders.values(), self._waiting.values()))
 
     def _is_last(self, workload: WorkloadInfo) -> bool:
-        """Return whether a workload is tried after all that the forecast has decided so far."""
+        """Return whether a workload is tried after all workloads that the forecast has decided about so far."""
         queues, latest = self._play.queues, self._play.latest
         if queues.is_behind(workload):
             return True
-        # The last start left too little for all before the workload, and no quota is kept for them.
+        # the last start left too little quota for all workloads before this one, and no quota is reserved for them
         return latest is not None and not queues.parked and queues.is_after(workload, latest)
 
 
 def _copy_quota(tree: Tree, root: Node) -> Tree:
-    """Return a copy of the quotas of a root and all below it, with the workloads that hold quota there.
+    """Return a copy of the quotas below a root, with the workloads that hold quota there.
 
-    root: a root Cohort, or a ClusterQueue without one.
-
-    The topology domains that the jobs of other roots occupy are taken as well.
+    root: a root Cohort, or a ClusterQueue without a Cohort.
+    The topology domains that jobs of other roots occupy count as occupied in the copy.
     """
     copy = Tree()
     if tree.ledger.in_use:
@@ -159,12 +160,12 @@ def _copy_quota(tree: Tree, root: Node) -> Tree:
 
 
 def _list_specs(root: Node) -> list[object]:
-    """Return the specifications of a root and all below it, in order."""
+    """Return the specs of a root and all nodes below it, in order."""
     return [root.spec] + [spec for child in root.children.values() for spec in _list_specs(child)]
 
 
 def _preempts_none(root: Node, workloads: Iterable[WorkloadInfo]) -> bool:
-    """Return whether none of these workloads of a tree may preempt another one, by the rules of their queues."""
+    """Return whether none of these workloads of a quota tree may preempt others, by the rules of their queues."""
     rules = [node.policy.preemption for node in root.queues()]
     if len(rules) > 1 and any(rule.within_cohort != "Never" for rule in rules):
         return False
@@ -179,7 +180,7 @@ def _list_holders(root: Node) -> dict[str, WorkloadInfo]:
 
 
 def _is_same_holder(one: WorkloadInfo, other: WorkloadInfo) -> bool:
-    """Return whether two states of a workload hold the same quota. Readiness counts only for those who wait for it."""
+    """Return whether two states of a workload hold the same quota. Readiness matters only to those that wait for it."""
     return one is other or astuple(replace(one, ready=False, admitted=False)) == astuple(
         replace(other, ready=False, admitted=False)
     )

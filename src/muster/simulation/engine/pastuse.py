@@ -1,8 +1,8 @@
-"""Keep account of the past use of LocalQueues, by which a ClusterQueue with admission fair sharing orders them.
+"""Track the past use of LocalQueues, by which a ClusterQueue with admission fair sharing sorts them.
 
-The accounts and their rules are those of a cluster (`queueing.pending.usage`). A cluster charges a job as it gets
-quota, settles the charge once the admission is written, and samples what is in use every few minutes. Here an
-admission is written at once, and only queues that are ordered by past use have accounts.
+The accounting is the same as in a cluster (`queueing.pending.usage`). A cluster charges a job when it gets quota,
+corrects the charge when the admission is written, and samples the current use every few minutes. In a simulation an
+admission is written immediately, and only queues that are sorted by past use have accounts.
 """
 
 from collections.abc import Iterable
@@ -42,12 +42,12 @@ class PastUse:
         self._start = start
         self._queues = Queues()
         self._now = start
-        self._charged: dict[str, list[str]] = {}  # the jobs that got quota in this moment, by LocalQueue
+        self._charged: dict[str, list[str]] = {}  # the jobs that got quota at this time, by LocalQueue
 
     def follow(self, queues: Queues) -> None:
-        """From now on, order the workloads of these queues by past use.
+        """Sort the workloads of these queues by past use from now on.
 
-        Do nothing if the Configuration has no admission fair sharing.
+        Does nothing if the Configuration has no admission fair sharing.
         """
         self._queues = queues
         if self._accounts is None:
@@ -58,11 +58,11 @@ class PastUse:
             self._weigh(key)
 
     def advance(self, now: datetime) -> None:
-        """Set the time at which later charges count."""
+        """Set the time of later charges."""
         self._now = now
 
     def settle(self) -> None:
-        """Replace the charges since the last call by what the LocalQueues of the charged jobs really use."""
+        """Replace the charges since the last call with the actual use of the charged jobs' LocalQueues."""
         charged, self._charged = self._charged, {}
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"
@@ -82,7 +82,7 @@ class PastUse:
         self._weigh(key)
 
     def _measure(self, key: str) -> dict[str, float]:
-        """Return what a LocalQueue reserves of each resource now; empty if the LocalQueue is unknown."""
+        """Return the amount of each resource that a LocalQueue reserves now; empty if the LocalQueue is unknown."""
         local = self._locals.get(key)
         node = self._tree.queues.get(local.spec.cluster_queue) if local is not None else None
         return usagestatus.by_resource(node.tallies.of(key).reserved) if node is not None else {}
@@ -97,9 +97,9 @@ class PastUse:
         self._queues.set_usage(key, self._accounts.score(key, usagestatus.weight_of(self._locals.get(key))))
 
     def _plan_sample(self, key: str) -> None:
-        """Plan the next sample of a LocalQueue's past use, which plans the one after it, until the past use has faded.
+        """Plan the next sample of a LocalQueue's past use. Samples continue until the past use has faded.
 
-        All LocalQueues are sampled at the same times, because each time costs.
+        All LocalQueues are sampled at the same times, because each sampling time is costly.
         """
         assert self._decay is not None, "only accounts are sampled"
         elapsed = ((self._now - self._start) // self._decay.sampling + 1) * self._decay.sampling

@@ -1,6 +1,6 @@
-"""Follow whether the pods of jobs get ready in time, and when a job that was late is queued again.
+"""Track whether the pods of jobs become ready in time, and when a late job is queued again.
 
-The rules are those of the workloads of a cluster (`queueing.workload`). Only jobs that have a time-out are followed.
+The rules are the same as for workloads in a cluster (`queueing.workload`). Only jobs with a timeout are tracked.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,10 +26,11 @@ Annotations = Mapping[str, str]
 
 
 class Readiness(Struct):
-    """Whether the pods of an admitted job are ready, and how often they were late.
+    """The readiness of an admitted job's pods, and how often they were late.
 
-    settings: None if the job has no time limit for that. deadline: when the job is evicted unless its pods are ready.
-    ready_at: when its pods are ready.
+    settings: the timeouts; None if the job has none.
+    deadline: the time at which the job is evicted unless its pods are ready.
+    ready_at: the time at which its pods are ready.
     """
 
     settings: WaitForPodsReady | None
@@ -39,37 +40,41 @@ class Readiness(Struct):
     ready_at: float | None = None
 
     def admit(self, now: datetime) -> None:
-        """Begin to wait for the pods of a job.
+        """Start to wait for the pods of a job.
 
-        In a simulation a job starts when it is admitted, so it does not matter from which of the two the limit counts.
+        In a simulation a job starts when it is admitted, so it does not matter from which of the two times the timeout
+        counts.
         """
         self.conditions = put((), ADMITTED, True, ADMITTED, "", now)
         self._set_deadline()
 
     def resume(self, conditions: tuple[Condition, ...]) -> None:
-        """Continue to wait for the pods of a job that was admitted earlier. conditions: those of its Workload."""
+        """Continue to wait for the pods of a job that was admitted earlier.
+
+        conditions: the conditions of its Workload.
+        """
         self.conditions = conditions
         self._set_deadline()
 
     def turn(self, now: datetime, *, ready: bool) -> None:
-        """Record that all pods are ready, or that some are no longer ready, and set the deadline by that."""
+        """Record that all pods are ready, or that some are no longer ready, and update the deadline."""
         self.conditions = with_readiness(self.conditions, ready, now)
         self._set_deadline()
 
     def release(self) -> None:
-        """Record that the job is not admitted any more: it has no deadline."""
+        """Record that the job is no longer admitted, and clear its deadline."""
         self.conditions, self.deadline, self.ready_at = (), None, None
 
     def back_off(self, now: datetime) -> datetime | None:
-        """Count that a job was late, and return until when it waits before it is queued again.
+        """Count a late job; return the time until which it backs off before it is queued again.
 
-        Return None if it was late too often. The job must have a time limit.
+        Returns None if it was late too often. The job must have a timeout.
         """
         assert self.settings is not None, "only a job with a time-out is late"
         status = delay_requeue(WorkloadStatus(requeue_state=self.state), self.settings, now)
         if status is None or status.requeue_state is None:
             return None
-        # Its count stays, and its time is over once the job is queued again.
+        # its count is kept, and its backoff ends when the job is queued again
         self.state = RequeueState(count=status.requeue_state.count)
         return status.requeue_state.requeue_at
 
@@ -81,7 +86,7 @@ class Readiness(Struct):
 
 
 class TimeOuts:
-    """The time limits for pods to become ready: of the Configuration, and in annotations of queues, flavors and jobs.
+    """The timeouts for ready pods: from the Configuration, and from annotations of queues, flavors and jobs.
 
     blocking: which workloads wait for the pods of others; None if none does.
     """
@@ -111,12 +116,12 @@ class TimeOuts:
         self.blocking = self._find_all_blocking()
 
     def find(self, job: Annotations, queue: str, flavors: Iterable[str]) -> WaitForPodsReady | None:
-        """Return the time limits for the pods of a job in a ClusterQueue with these flavors; None if it has none."""
+        """Return the timeouts for the pods of a job in a ClusterQueue with these flavors; None if it has none."""
         of_flavors = [self._flavors.get(name, {}) for name in flavors]
         return settings_for(self._base, job, self._queues.get(queue, {}), of_flavors)
 
     def find_blocking(self, job: Annotations) -> bool | None:
-        """Return whether others wait for the pods of a job, as its annotation says; None if it says nothing."""
+        """Return whether others wait for the pods of a job, from its annotation; None without the annotation."""
         return read_blocking(job[READY_ANNOTATION], self._base) if READY_ANNOTATION in job else None
 
     def _list_blocking(self, annotated: Mapping[str, Annotations]) -> Mapping[str, bool]:
@@ -125,7 +130,7 @@ class TimeOuts:
 
 
 class ReadinessWatch:
-    """The readiness of all admitted jobs that have a time limit for it, by key. Times are seconds from the start."""
+    """The readiness of all admitted jobs that have a timeout for it, by key. Times are seconds from the start."""
 
     def __init__(
         self,
@@ -137,8 +142,8 @@ class ReadinessWatch:
     ) -> None:
         """Start without jobs.
 
-        on_ready: called once all pods of a job are ready. on_late: called if they are not in time, with the time until
-        which the job backs off; None if it was late too often.
+        on_ready: called when all pods of a job are ready.
+        on_late: called if they are late, with the time until which the job backs off; None if it was late too often.
         """
         self._time_outs = time_outs
         self._agenda = agenda
@@ -146,12 +151,12 @@ class ReadinessWatch:
         self._on_ready = on_ready
         self._on_late = on_late
         self._jobs: dict[str, Readiness] = {}
-        self._unplanned: dict[str, None] = {}  # those whose time-out may begin at this moment
+        self._unplanned: dict[str, None] = {}  # jobs whose timeout may start at this time
 
     def admit(self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], now: float) -> None:
-        """From its admission on, watch whether the pods of a job are ready.
+        """Track whether the pods of an admitted job are ready.
 
-        Do nothing if there is no time limit and no job waits for the pods of others.
+        Does nothing if there is no timeout and no job waits for the pods of others.
         """
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is None and self._time_outs.blocking is None:
@@ -164,9 +169,9 @@ class ReadinessWatch:
     def take_up(
         self, key: str, annotations: Annotations, queue: str, flavors: Iterable[str], status: WorkloadStatus
     ) -> None:
-        """Watch a job of another cluster, with its wait so far if it was admitted, and how often it was late.
+        """Track a job of an existing cluster: its wait so far, if it was admitted, and how often it was late.
 
-        Do nothing if there is nothing to wait for or to remember.
+        Does nothing if there is nothing to wait for or to remember.
         """
         settings = self._time_outs.find(annotations, queue, flavors)
         if settings is not None or self._time_outs.blocking is not None or status.requeue_state is not None:
@@ -178,9 +183,9 @@ class ReadinessWatch:
                 self._unplanned[key] = None
 
     def begin(self, key: str, now: float, startup: float) -> None:
-        """Record that all pods of a job have nodes. startup: after how many seconds they are ready.
+        """Record that all pods of a job have nodes. Does nothing if the job is not tracked.
 
-        Do nothing if the job is not watched.
+        startup: the seconds until the pods are ready.
         """
         if (job := self._jobs.get(key)) is None:
             return
@@ -191,23 +196,23 @@ class ReadinessWatch:
         self._agenda.plan(job.ready_at, Rank.END, partial(self._become_ready, key, job.ready_at))
 
     def interrupt(self, key: str, now: float) -> None:
-        """Record that a watched job lost its nodes, so that its time limit may count again."""
+        """Record that a tracked job lost its nodes, so that its timeout may count again."""
         if (job := self._jobs.get(key)) is not None and job.conditions:
             job.ready_at = None
             job.turn(self._moment(now), ready=False)
             self._unplanned[key] = None
 
     def is_watched(self, key: str) -> bool:
-        """Return whether a job is watched."""
+        """Return whether a job is tracked."""
         return key in self._jobs
 
     def release(self, key: str) -> None:
-        """Record that a job is not admitted any more, if it is watched."""
+        """Record that a tracked job is no longer admitted. Does nothing if the job is not tracked."""
         if (job := self._jobs.get(key)) is not None:
             job.release()
 
     def forget(self, key: str) -> None:
-        """Stop watching a job that has ended."""
+        """Stop tracking a job that has ended."""
         self._jobs.pop(key, None)
 
     def _become_ready(self, key: str, at: float) -> None:
@@ -216,9 +221,9 @@ class ReadinessWatch:
             self._on_ready(key)
 
     def plan_deadlines(self, now: float) -> None:
-        """Plan the eviction of each job at its deadline, if it still waits for its pods to be ready.
+        """Plan the eviction of each job at its deadline, in case its pods are not ready by then.
 
-        Only jobs whose wait began since the last call count: most of them are ready at the same time, and need no plan.
+        Only jobs whose wait started since the last call are planned. Most pods are ready immediately, and need no plan.
         """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:

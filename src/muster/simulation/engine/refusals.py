@@ -1,4 +1,4 @@
-"""Refuse what a scenario asks for and a simulation would ignore, and queues that can admit nothing."""
+"""Refuse settings of a scenario that a simulation would ignore, and queues that can never admit a job."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,10 +21,7 @@ from muster.simulation.scenario.source import ScenarioError
 
 
 def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue]) -> None:
-    """Raise an error for ClusterQueues with admission checks that a simulation does not support: all but MultiKueue's.
-
-    Raises `ScenarioError`.
-    """
+    """Raise `ScenarioError` for ClusterQueues with unsupported admission checks; only MultiKueue's is supported."""
     titles, controllers = {}, {}
     for one in manifests:
         name = one.document["metadata"].get("name")
@@ -41,7 +38,7 @@ def refuse_checks(manifests: Iterable[Manifest], queues: Iterable[ClusterQueue])
 
 
 def find_elastic_work(reading: Reading, site: Site) -> str | None:
-    """Return the path of the first template of elastic jobs; None if there is none."""
+    """Return the path of the first template of elastic jobs in the scenario; None if there is none."""
     for number, work in enumerate(reading.scenario.spec.work):
         if site.templates[work.name].bounds is not None:
             return f"spec.work[{number}].template.metadata.annotations"
@@ -51,9 +48,9 @@ def find_elastic_work(reading: Reading, site: Site) -> str | None:
 def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration: Configuration) -> None:
     """Raise `ScenarioError` for queues in the manifests that could never admit a job.
 
-    These are a LocalQueue without a ClusterQueue, or a ClusterQueue without a flavor or nodes, or below a circle of
-    Cohorts. A stopped queue is allowed, because a change of the scenario may resume it. Queues of a state are not
-    checked.
+    These are LocalQueues without a ClusterQueue, and ClusterQueues without a flavor, without nodes, or in a circle of
+    Cohorts. A stopped queue is allowed, because a change of the scenario may resume it. Queues of a recorded state are
+    not checked.
     """
     tree = build_quota_tree(site.cluster_queues, site.cohorts)
     flavors = list_flavors(site.flavors, site.topologies, topology=ConversionSettings.of(configuration).topology)
@@ -81,7 +78,7 @@ def refuse_idle_queues(manifests: Iterable[Manifest], site: Site, configuration:
 def _find_flavors_without_nodes(
     spec: QueueSpec, flavors: Mapping[str, FlavorSpec], nodes: Sequence[Node]
 ) -> Sequence[str]:
-    """Return the flavors of a resource group if none of them has a node; otherwise ()."""
+    """Return the flavors of the first resource group without any node; () if every group has nodes."""
     for group in spec.groups:
         wanted = [flavors[name].labels.items() for name in group.flavors]
         if not any(labels <= node.metadata.labels.items() for labels in wanted for node in nodes):

@@ -1,7 +1,7 @@
-"""Resize the elastic jobs of a cluster, by the decisions of the engine about quota and about room on nodes.
+"""Resize the elastic jobs of a cluster, with the engine's own decisions about quota and about room on nodes.
 
-After everything else of a moment has been decided, elastic jobs shrink for the jobs that lack quota, and then for those
-that lack nodes. If no job can be helped, jobs grow: those with a queue ask it for the quota of the additional pods.
+After all other decisions at one time, elastic jobs shrink for jobs that lack quota, and then for jobs that lack nodes.
+If no job can be helped, elastic jobs grow; jobs with a queue first request quota for the additional pods.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class JobResizer(JobRunner):
     """A simulated cluster that resizes elastic jobs."""
 
     def _note_short(self, outcome: CycleOutcome) -> None:
-        """Remember the jobs of an admission cycle that lack quota, so that elastic jobs may shrink for them."""
+        """Record the jobs of an admission cycle that lack quota, so that elastic jobs may shrink for them."""
         if not self._elastic:
             return
         for decision in outcome.spared:
@@ -39,9 +39,9 @@ class JobResizer(JobRunner):
                 self._short.setdefault(pending.workload.key, False)
 
     def _should_shrink_instead(self, decision: CyclePreemption) -> bool:
-        """Return whether elastic jobs should shrink for a workload, so that no job is evicted for it.
+        """Return whether elastic jobs should shrink for a workload, instead of the eviction of other jobs.
 
-        The answer is False, once, for a workload for which they were to shrink and could not.
+        The result is False, once, for a workload for which they should have shrunk but could not.
         """
         if not self._elastic or decision.workload.growth_of:
             return False
@@ -59,7 +59,7 @@ class JobResizer(JobRunner):
             return False
         if self._shrink_for_quota() or self._resize_by_room(grow=grow):
             return True
-        for key in self._growths:  # there is no quota for them now
+        for key in self._growths:  # no quota is free for them now
             self._queues.remove(key)
         self._growths.clear()
         return self._machines is not None and self._machines.lose_patience()
@@ -80,10 +80,11 @@ class JobResizer(JobRunner):
         return changed
 
     def _make_room(self, waiting: WorkloadInfo, *, instead: bool) -> bool:
-        """Shrink elastic jobs so that a waiting job gets quota; return whether the queue is to be tried again.
+        """Shrink elastic jobs so that a waiting job gets quota; return whether to try the queue again.
 
-        The waiting job may shrink itself. instead: whether the waiting job could preempt others, which were spared so
-        that elastic jobs shrink instead; if no job can shrink, they are not spared the next time.
+        instead: whether the waiting job could preempt others, which were spared so that elastic jobs shrink instead; if
+        no job can shrink, they are not spared the next time.
+        The waiting job itself may shrink.
         """
         why = self._queues.why(waiting.key)
         if not instead and (why is None or why.reason not in sizing.SHORT_REASONS):
@@ -100,7 +101,7 @@ class JobResizer(JobRunner):
         return True
 
     def _find_smaller(self, waiting: WorkloadInfo) -> Mapping[str, int]:
-        """Return smaller sizes of elastic jobs, by key, with which a waiting job gets quota; empty if none help."""
+        """Return smaller sizes of elastic jobs with which a waiting job gets quota, by key; empty if none help."""
         own = self._elastic.get(waiting.key)
         holders = [one for job in self._elastic.values() if (one := self._describe_holder(job)) is not None]
         least = own.bounds.least if own is not None and own.bounds is not None else None
@@ -154,12 +155,12 @@ class JobResizer(JobRunner):
 
     def _describe_waiting(self, ask: GangAsk) -> WaitingGang:
         job = self._jobs[ask.key]
-        # The nodes that its admission chose are node selectors of its pods.
+        # the nodes that admission chose are node selectors of the pods
         shapes = ask.shapes if ask.pins is None else self._asks.count_shapes(job, job.assignment)
         return WaitingGang(ask.key, ask.subject.job, ask.criteria.priority, shapes)
 
     def _describe_gang(self, job: SimulatedJob, machines: Machines, *, grow: bool) -> ElasticGang | None:
-        """Return a gang that has nodes or requests them as an elastic gang; None if it may not be resized."""
+        """Return a gang that has or requests nodes as an elastic gang; None if it may not be resized."""
         workload, bounds = job.workload, job.bounds
         if workload.places or bounds is None or not (machines.runs(workload.key) or machines.waits(workload.key)):
             return None
@@ -176,7 +177,7 @@ class JobResizer(JobRunner):
         )
 
     def _find_most(self, job: SimulatedJob) -> int:
-        """Return the most pods that its bounds and free quota allow a job to have."""
+        """Return the maximum number of pods that a job's bounds and free quota allow."""
         assert job.bounds is not None, "it is elastic"
         most = limit_growth(job.size, job.bounds.least, job.bounds.most)
         if most <= job.size or not job.workload.queue:
@@ -197,7 +198,7 @@ class JobResizer(JobRunner):
     # Changes of a job.
 
     def _ask_growth(self, job: SimulatedJob, size: int) -> bool:
-        """Request quota for a job to grow, or let it grow at once without a queue; return whether to decide again."""
+        """Request quota for the growth of a job, or let it grow if it has no queue; return whether to decide again."""
         if not job.workload.queue:
             return self._grow(job, size)
         growth = self._make_growth(job, size)
@@ -206,7 +207,7 @@ class JobResizer(JobRunner):
         return True
 
     def _take_growth(self, admission: CycleAdmission) -> None:
-        """Let a job grow whose additional pods have got quota. If they find no nodes, the quota is given back."""
+        """Let a job grow whose additional pods got quota. If these find no nodes, the quota is released."""
         growth, job = admission.workload, self._jobs[admission.workload.growth_of]
         self._growths.pop(growth.key, None)
         self._tree.release(growth)
@@ -214,7 +215,7 @@ class JobResizer(JobRunner):
             self._queues.flush(self._tree.queues[growth.queue], growth.usage)
 
     def _give_up_growth(self, job: SimulatedJob) -> None:
-        """Withdraw the request of a job for more quota, if there is one, because the job loses its quota."""
+        """Withdraw the growth request of a job, if there is one, because the job loses its quota."""
         if (key := growth_key(job.workload.key)) in self._growths:
             self._growths.pop(key)
             self._queues.remove(key)
@@ -231,16 +232,19 @@ class JobResizer(JobRunner):
         return True
 
     def _record_size(self, job: SimulatedJob, size: int, rule: str, because: str, helps: Sequence[str] = ()) -> None:
-        """Add the new size of a job to the log of decisions, if there is one. helps: the jobs for which it shrinks."""
+        """Add the new size of a job to the log of decisions, if there is one.
+
+        helps: the jobs for which it shrinks.
+        """
         if self._decisions is not None:
             now = self._start + timedelta(seconds=self.record.now)
             resized = Resized(job.subject, job.size, size, rule, because, helps, job.workload.queue)
             self._decisions.add(resized.describe(now))
 
     def _shrink(self, job: SimulatedJob, size: int) -> bool:
-        """Shrink a job and free the nodes of the pods that it gives up. It continues, or requests nodes for fewer pods.
+        """Shrink a job and free the nodes of the removed pods. It continues, or requests nodes for fewer pods.
 
-        Return True, because more is to be decided after that.
+        Always returns True, because more has to be decided afterwards.
         """
         key = job.workload.key
         self._set_size(job, size)
@@ -258,7 +262,10 @@ class JobResizer(JobRunner):
         return True
 
     def _lack(self, job: SimulatedJob, pods: int) -> None:
-        """Let a broken gang request nodes for the pods that it lacks at its new size; without any, it continues."""
+        """Let a broken gang request nodes for the pods that it lacks at its new size.
+
+        If it lacks none, it continues.
+        """
         (shape,) = self._asks.count_shapes(job, job.assignment)
         job.lacking = Counter({shape: pods}) if pods > 0 else None
         if job.lacking:
@@ -286,7 +293,7 @@ class JobResizer(JobRunner):
             self._queues.add(job.workload)
 
     def _go_on(self, job: SimulatedJob) -> None:
-        """Record the new size of a running job and plan its new end. Do nothing if the job does not run."""
+        """Record the new size of a running job, and plan its new end. Does nothing if the job does not run."""
         if job.started is None:
             return
         job.starts += 1
@@ -295,7 +302,7 @@ class JobResizer(JobRunner):
 
 
 def _scale(assignment: Assignment, pods: int) -> Assignment:
-    """Return an assignment of one podset for another number of pods."""
+    """Return an assignment of one podset, scaled to another number of pods."""
     (one,) = assignment.podsets
     requests = scale_usage(one.requests, one.count, pods)
     usage = {fr: amount // one.count * pods for fr, amount in assignment.usage.items()}

@@ -18,18 +18,18 @@ from muster.simulation.engine.simulatedcluster import SimulatedCluster
 
 
 class JobRunner(SimulatedCluster):
-    """A simulated cluster that runs jobs once they may run."""
+    """A simulated cluster that runs jobs which are allowed to run."""
 
     def _await_pods(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Begin to measure the time from the admission of a job until its pods are ready."""
+        """Start to measure the time from the admission of a job until its pods are ready."""
         flavors = {choice.flavor for one in assignment.podsets for choice in one.flavors.values()}
         annotations = job.known.template.workload.metadata.annotations
         self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
     def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
-        """Request nodes for a job, and start it at once if it gets them. A stopped engine does so at its restart.
+        """Request nodes for a job, and start it if it gets them now. A stopped engine does so at its restart.
 
-        assignment: the flavors that its queue gave it.
+        assignment: the flavors that its queue assigned; None without a queue.
         """
         job.assignment = assignment
         if not self._deciding:
@@ -42,7 +42,7 @@ class JobRunner(SimulatedCluster):
             self._begin(job)
 
     def _repair(self, job: SimulatedJob, lacking: Mapping[Shape, int]) -> None:
-        """Request nodes for the pods that a broken gang lost; the gang continues at once if it gets them.
+        """Request nodes for the pods that a broken gang lost. The gang continues if it gets them now.
 
         lacking: the lost pods by shape.
         """
@@ -52,7 +52,7 @@ class JobRunner(SimulatedCluster):
             self._begin(job)
 
     def _resume(self, job: SimulatedJob) -> None:
-        """Let a job request the nodes that it lacks: for its lost pods, or for all of them."""
+        """Let a job request the nodes that it lacks: for its lost pods, or for all its pods."""
         if job.lacking:
             self._repair(job, job.lacking)
         else:
@@ -61,7 +61,7 @@ class JobRunner(SimulatedCluster):
     def _begin(self, job: SimulatedJob, since: float | None = None) -> None:
         """Start a job that has its nodes, record this, and plan its end.
 
-        since: when it started, if that was before the start of the scenario.
+        since: the start time, if it was before the start of the scenario; None for now.
         """
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
@@ -82,7 +82,7 @@ class JobRunner(SimulatedCluster):
         return {self._scope + name: pods for name, pods in on_nodes.items()}
 
     def _expect_end(self, job: SimulatedJob, now: float) -> None:
-        """Plan the end of a job that runs: when its work is done, or at its time limit if that comes first."""
+        """Plan the end of a running job: when its work is done, or at its time limit if that comes first."""
         assert job.started is not None, "it runs"
         assert job.counts_since is not None, "it runs"
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
@@ -93,16 +93,16 @@ class JobRunner(SimulatedCluster):
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
 
     def _stop_job(self, job: SimulatedJob) -> float:
-        """Free the nodes of a job, and reset it to its last checkpoint; return how many seconds of its run are lost."""
+        """Free the nodes of a job, and reset it to its last checkpoint; return the lost seconds of its run."""
         if self._machines is not None:
             self._machines.free(job.workload.key)
         job.lacking = None
         return self._pause_job(job)
 
     def _pause_job(self, job: SimulatedJob) -> float:
-        """Set a job back to its last checkpoint, so that it no longer runs.
+        """Reset a job to its last checkpoint, so that it no longer runs.
 
-        Return how many seconds of its run are lost, with its startup.
+        Return the lost seconds of its run, including its startup.
         """
         startup = 0.0 if job.started is None else min(self.record.now - job.started, job.submission.startup)
         kept = measure_kept(job.checkpoints, job.work, job.measure_work(self.record.now))
@@ -115,7 +115,10 @@ class JobRunner(SimulatedCluster):
         return kept.lost + startup
 
     def _expect_limit(self, job: SimulatedJob) -> None:
-        """Plan that an interrupted job ends at its time limit, which continues to count. The planned end is dropped."""
+        """Plan the end of an interrupted job at its time limit, which continues to count.
+
+        The planned end is dropped.
+        """
         job.starts += 1
         if job.end is not None and job.end.is_enforced and job.counts_since is not None:
             job.over_limit = True
@@ -129,7 +132,7 @@ class JobRunner(SimulatedCluster):
         self._note_loss(job.workload, lost)
 
     def _displace(self, job: SimulatedJob) -> None:
-        """Free the nodes of a job that the scheduler preempted, and let it request nodes again. It keeps its quota."""
+        """Free the nodes of a job that the scheduler preempted; it requests nodes again, and keeps its quota."""
         self._record_eviction(job, POD_PRIORITY, "a job of a higher priority needs its nodes")
         lost = self._stop_job(job)
         self._note_displacement(job, lost)
@@ -138,9 +141,9 @@ class JobRunner(SimulatedCluster):
         self._place(job, job.assignment)
 
     def _settle_nodes(self, machines: Machines) -> None:
-        """Start gangs that find room, until no gang starts and none is preempted any more.
+        """Start gangs that find room, until no further gang starts or is preempted.
 
-        Plan another try when the protection of a running gang ends.
+        Plans another attempt for the time when the protection of a running gang ends.
         """
         while True:
             for key in machines.sweep(self._epoch):
@@ -166,7 +169,7 @@ class JobRunner(SimulatedCluster):
     def _note_ready(self, key: str) -> None:
         """Record that the pods of a job are ready, so that jobs that wait for this are tried again.
 
-        Do nothing if the settings do not let jobs wait for the pods of others.
+        Does nothing if the settings do not make jobs wait for the pods of others.
         """
         if self._settings.blocking is None:
             return
@@ -177,4 +180,7 @@ class JobRunner(SimulatedCluster):
 
     @abstractmethod
     def _end(self, key: str, starts: int) -> None:
-        """End a job. Do nothing if it has started again since this end was planned, which `starts` shows."""
+        """End a job. Does nothing if the job has started again since this end was planned.
+
+        starts: the number of the job's starts when the end was planned.
+        """

@@ -1,4 +1,4 @@
-"""Keep the state of a cluster in virtual time: queues, quota, nodes and jobs, and their record. It decides nothing."""
+"""The state of a cluster in virtual time: queues, quota, nodes and jobs, and their record. It makes no decisions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
@@ -39,7 +39,7 @@ from muster.simulation.scenario.model import Spec
 class SimulatedCluster(ABC):
     """A cluster in virtual time. Times are seconds from the start of the scenario.
 
-    record: what has happened to the jobs so far. The record and the agenda belong to a `World`, which clusters share.
+    record: the history of the jobs so far. The record and the agenda belong to a `World`, which clusters share.
     """
 
     def __init__(
@@ -55,7 +55,8 @@ class SimulatedCluster(ABC):
     ) -> None:
         """Start without jobs.
 
-        checkpoints: how the jobs of each work write them, by its index. decisions: the log that gets each decision.
+        checkpoints: how the jobs of each source of work write checkpoints, by the source's index.
+        decisions: the log to which each decision is added; None for no log.
         scope: the prefix of this cluster's queues and nodes in the record.
         """
         self.record = record
@@ -98,38 +99,36 @@ class SimulatedCluster(ABC):
             else None
         )
         self._readiness = ReadinessWatch(self._time_outs, agenda, self._start, self._note_ready, self._requeue)
-        self._ready = False  # whether pods got ready since the last cycle
-        self._wake_at: datetime | None = None  # when the next job has waited long enough after an eviction
+        self._ready = False  # whether pods became ready since the last cycle
+        self._wake_at: datetime | None = None  # the end of the next backoff after an eviction
         self._decisions = decisions
         if self._machines is not None and decisions is not None:
             self._machines.record(decisions)
         self._draws_nodes = len(site.nodes) <= MOST_NODES
         for one in site.nodes if self._draws_nodes else ():
             self.record.nodes.add_node(self._scope + one.metadata.name)
-        self._jobs: dict[str, SimulatedJob] = {}  # that have not ended, by key
-        self._elastic: dict[str, SimulatedJob] = {}  # those of them that are elastic
+        self._jobs: dict[str, SimulatedJob] = {}  # the jobs that have not ended, by key
+        self._elastic: dict[str, SimulatedJob] = {}  # the elastic jobs among them
         self._short: dict[str, bool] = {}  # jobs that lack quota since the last resizes; whether victims were spared
-        self._waited_in_vain: set[str] = set()  # jobs for which others were to shrink and did not
-        self._growths: dict[str, None] = {}  # that wait for quota at this moment, by key
+        self._waited_in_vain: set[str] = set()  # jobs for which elastic jobs should have shrunk, but did not
+        self._growths: dict[str, None] = {}  # growth requests that wait for quota at this time, by key
         self._forecaster = Forecaster(spec.forecasts, self._flavors, self._jobs)
         self._templates = Templates(templates, self._convert)
         self._checkpoints = checkpoints
         self.changes: Changes | None = None
-        self._unplaced: dict[
-            str, SimulatedJob
-        ] = {}  # that ask for nodes once the changes of a moment have happened, by key
+        self._unplaced: dict[str, SimulatedJob] = {}  # jobs that request nodes after the changes at this time, by key
         self._deciding = True  # whether the engine runs
-        self._late: list[tuple[str, datetime | None]] = []  # jobs to requeue once it runs again
+        self._late: list[tuple[str, datetime | None]] = []  # jobs to requeue when the engine runs again
         self._note_quotas()
         self.note_capacity()
 
     @property
     def machines(self) -> Machines | None:
-        """The nodes; None if quotas alone decide."""
+        """The nodes; None if the simulation has only quotas."""
         return self._machines
 
     def count_jobs(self) -> int:
-        """Return how many jobs wait or run."""
+        """Return the number of waiting and running jobs."""
         return len(self._jobs)
 
     @property
@@ -139,13 +138,16 @@ class SimulatedCluster(ABC):
 
     def list_waiting(self) -> Iterator[Waiting]:
         """Yield a `Waiting` with the reason for each job that has not started."""
-        lacking: dict[Hashable, str] = {}  # why these pods never get nodes; there may be many jobs with such pods
+        lacking: dict[Hashable, str] = {}  # why these pods never get nodes; many jobs may have such pods
         for job in self._jobs.values():
             if job.started is None:
                 yield self._explain(job, lacking)
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
-        """Return why a job has not started. lacking: the answers of `_explain_lack` so far."""
+        """Return why a job has not started.
+
+        lacking: cached results of `_explain_lack`.
+        """
         key = job.workload.key
         return explain_wait(
             job,
@@ -157,11 +159,11 @@ class SimulatedCluster(ABC):
         )
 
     def _find_reason(self, job: SimulatedJob) -> PendingReason | None:
-        """Return why the queue of a job holds the job back, from the last decision about it; None without one."""
+        """Return why a job's queue does not admit it, from the last decision; None without a decision."""
         workload = job.workload
         if not workload.queue:
             return None
-        if workload.queue == workload.local_queue:  # a job of a state
+        if workload.queue == workload.local_queue:  # a job of a recorded state
             return PendingReason("Misconfigured", f"LocalQueue {workload.local_queue} doesn't exist")
         return self._queues.why(workload.key)
 
@@ -169,9 +171,9 @@ class SimulatedCluster(ABC):
         return any(job.started is not None for job in self._jobs.values())
 
     def _explain_lack(self, job: SimulatedJob, known: dict[Hashable, str]) -> str:
-        """Return why the pods of a job would not fit even if nothing else ran; "" if they would, or without nodes.
+        """Return why the pods of a job would not fit on empty nodes; "" if they would, or without nodes.
 
-        known: earlier answers, to which this one is added.
+        known: cached results, to which the result is added.
         """
         if self._machines is None:
             return ""
@@ -191,7 +193,7 @@ class SimulatedCluster(ABC):
         return self._jobs[workload.whole].subject
 
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
-        """Add an eviction that is no preemption to the log of decisions, unless it has one for this job already."""
+        """Add an eviction other than a preemption to the log of decisions, unless one is logged for this job."""
         if self._decisions is not None and not job.workload.evicted:
             self._record(self._decisions, job, "Evicted", rule, because)
 
@@ -204,18 +206,18 @@ class SimulatedCluster(ABC):
             self.record.change(self.record.now, self._scope + workload.queue, flavor, resource, sign * amount)
 
     def _note_quotas(self) -> None:
-        """Record the nominal quotas of all ClusterQueues from now on."""
+        """Record the nominal quotas of all ClusterQueues as they are from now on."""
         for name, node in self._tree.queues.items():
             for (flavor, resource), quota in node.policy.quotas.items():
                 self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)
 
     def note_capacity(self) -> None:
-        """Record the total capacity of the nodes from now on; nothing without nodes."""
+        """Record the total capacity of the nodes as it is from now on. Does nothing without nodes."""
         if self._machines is not None:
             self.record.capacity.set(self.record.now, sum_capacity(self._machines.capacity), self._scope)
 
     def _note_loss(self, workload: WorkloadInfo, ran: float) -> None:
-        """Record that the quota which a workload used in the last `ran` seconds was used in vain."""
+        """Record that the quota that a workload used in the last `ran` seconds was wasted."""
         now = self.record.now
         for (flavor, resource), amount in (workload.usage or {}).items() if ran else ():
             self.record.quotas.lose((self._scope + workload.queue, flavor, resource), now - ran, now, amount)
@@ -235,11 +237,11 @@ class SimulatedCluster(ABC):
 
     @abstractmethod
     def _note_ready(self, key: str) -> None:
-        """Note that the pods of a job are ready."""
+        """Record that the pods of a job are ready."""
 
     @abstractmethod
     def _requeue(self, key: str, until: datetime | None) -> None:
         """Evict a job whose pods were not ready in time.
 
-        until: when the job is queued again; None: never.
+        until: the time at which the job is queued again; None for never.
         """

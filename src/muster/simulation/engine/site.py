@@ -1,7 +1,7 @@
-"""Build the cluster of a scenario: its manifests are stored by the embedded server, as any cluster would store them.
+"""Build the cluster of a scenario: an embedded server stores the scenario's manifests, as any cluster would.
 
-So the server's defaults apply, its webhooks and validation refuse what is wrong in its own words, and a Job gets the
-queue that it would get. The server lives in memory and for that time alone.
+The server's defaults therefore apply, its webhooks and validation refuse invalid objects with their usual messages, and
+a Job gets its usual queue. The server runs in memory, only while the cluster is built.
 """
 
 import re
@@ -65,25 +65,26 @@ _DRY_RUN = _STRICT | {"dryRun": "All"}
 _INDEX = re.compile(r"\[\d+\]")
 _PODS = "pods"
 _LIMIT_HINT = ": write an amount such as that of nvidia.com/gpu as a limit, and the request is the same"
-# The job of a trace that says what pods request.
+# The job of a trace for which the trace defines the requests of pods.
 _PLAIN_JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}},
 }
-# Kinds of work: the simulation makes all work itself.
+# Kinds of work, which must not be in the manifests, because the simulation creates all work itself.
 _WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
 
 class JobTemplate(Struct, frozen=True):
     """A job of a source of work, as the server would store it.
 
-    workload: what it requests of its queue. local_queue: `namespace/name`, or "".
+    workload: what the job requests from its queue.
+    local_queue: the LocalQueue as `namespace/name`; "" for none.
     pods: a pod of each of its podsets, as the server would admit it.
-    end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
-    restarts_whole: whether all its pods start again when one is interrupted; otherwise, the others keep their nodes.
-    bounds: the sizes that it may have, if it is elastic. near: how close to each other its pods must be, as its
-    PodGroup says; None if they may be anywhere.
+    end: when it ends by its own limits or its user's expectation, in seconds from its start; None if unknown.
+    restarts_whole: whether all its pods restart when one is interrupted; otherwise, the others keep their nodes.
+    bounds: the minimum and maximum size, if it is elastic; else None.
+    near: how close together its pods must be, from its PodGroup; None if they may be anywhere.
     """
 
     workload: kueue.Workload
@@ -96,16 +97,18 @@ class JobTemplate(Struct, frozen=True):
 
     @property
     def pod_priority(self) -> int:
-        """The priority of the job's gang for the scheduler: the highest of its pods."""
+        """The priority of the job's gang for the scheduler: the highest priority of its pods."""
         return max((priority_of(pod) for pod in self.pods), default=0)
 
 
 class Site(Struct, frozen=True):
     """The objects of a simulated cluster that decisions read.
 
-    templates: the jobs of each source of work, by its name. pod_classes: the priority classes of pods, by name.
-    later_nodes: the nodes that are added when pools grow. pools: the names of all nodes of each pool. redefinitions:
-    the changed queues and Cohorts, in order.
+    templates: the jobs of each source of work, by its name.
+    pod_classes: the PriorityClasses by name.
+    later_nodes: the nodes that are added when pools grow.
+    pools: the names of all nodes of each pool.
+    redefinitions: the changed queues and Cohorts, in order of the changes.
     """
 
     cluster_queues: Sequence[kueue.ClusterQueue]
@@ -133,7 +136,7 @@ class _Classes(Struct, frozen=True):
 
 
 def build_site(reading: Reading, configuration: Configuration) -> Site:
-    """Store the manifests of a scenario on a server in virtual time, and return the objects that decisions read.
+    """Store the manifests of a scenario on a server in virtual time; return the objects that decisions read.
 
     Raises `ScenarioError` if the server refuses an object.
     """
@@ -179,12 +182,12 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
             classes.of_pods,
             [one for one in nodes if one.metadata.name in later],
             pools,
-            await write_redefinitions(client, reading),  # after all has been read as it is at the start
+            await write_redefinitions(client, reading),  # written after the state at the start has been read
         )
 
 
 def _require_queues(reading: Reading, number: int, work: Work, template: JobTemplate, known: AbstractSet[str]) -> None:
-    """Raise `ScenarioError` if a work names a LocalQueue that no manifest defines.
+    """Raise `ScenarioError` if a source of work names a LocalQueue that no manifest defines.
 
     Its jobs would run without any quota.
     """
@@ -207,15 +210,15 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
 
 
 def _suggest_queue(queue: str, known: Iterable[str]) -> str:
-    """Return how the error about an unknown LocalQueue ends. Its namespace does not count as similar."""
+    """Return the end of the error about an unknown LocalQueue, with similar names. Namespaces are not compared."""
     namespace, _, name = queue.rpartition("/")
     return suggest(name, sorted(one.removeprefix(f"{namespace}/") for one in known))
 
 
 async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
-    """Store the manifests of a scenario, and create their namespaces if they do not exist.
+    """Store the manifests of a scenario, and create missing namespaces.
 
-    Raises `ScenarioError` if the server refuses an object, or the object is a Job or other work.
+    Raises `ScenarioError` if the server refuses an object, or if an object is a Job or another kind of work.
     """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
@@ -235,10 +238,10 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
 
 
 async def _store_state(plane: ControlPlane, client: Client, state: ClusterState) -> None:
-    """Create the objects of another cluster, or replace those that every cluster begins with.
+    """Create the objects of another cluster's state, or replace those that every cluster starts with.
 
     The server drops unknown fields, which a newer cluster may have. Raises `ScenarioError` if the server refuses an
-    object, or if a variant gives it an unknown field.
+    object, or if a variant adds an unknown field.
     """
     for one in state.objects:
         kind = _find_kind(plane, one.document, one.title_with_line)
@@ -261,7 +264,7 @@ def _refuse_new_fields(plane: ControlPlane, kind: Kind[Any], changed: Manifest, 
     resource = plane.server.registry.of_kind(kind.api_version, kind.kind)
     assert resource is not None, "the kind is served"
     try:
-        # A variant may delete items of lists, so their numbers do not count.
+        # a variant may delete items of lists, so indexes of lists are not compared
         after, before = (
             {_INDEX.sub("[]", path): path for path in resource.view.checker(document).unknown}
             for document in (changed.document, original)
@@ -280,9 +283,10 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: Mapping[str, Node]) -> list[Node]:
-    """Return all nodes that the pools ever have, as the server would store them. others: all other nodes, by name.
+    """Return all nodes that the pools ever have, as the server would store them.
 
-    Raises `ScenarioError` if a template or a table is wrong.
+    others: all other nodes, by name.
+    Raises `ScenarioError` if a template or a table is invalid.
     """
     nodes: list[Node] = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
@@ -301,7 +305,10 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
 
 
 async def _make_model(plane: ControlPlane, client: Client, reading: Reading, number: int) -> Node:
-    """Return the first node of a pool, which the others are like. Raises `ScenarioError` if its template is wrong."""
+    """Return the first node of a pool, of which the others are copies.
+
+    Raises `ScenarioError` for an invalid template.
+    """
     pool, path = reading.scenario.spec.nodes[number], f"spec.nodes[{number}].template"
     document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
     document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
@@ -316,9 +323,10 @@ async def _make_model(plane: ControlPlane, client: Client, reading: Reading, num
 
 
 def _make_like(reading: Reading, number: int, others: Mapping[str, Node]) -> Node:
-    """Return the Node that those of a pool are like, as it is while nothing is wrong.
+    """Return the Node on which a pool's nodes are modelled, in its state without any failure or cordon.
 
-    others: the Nodes of the manifests and of the state, by name. Raises `ScenarioError` if it is none of them.
+    others: the Nodes of the manifests and of the state, by name.
+    Raises `ScenarioError` if there is no such Node.
     """
     name = reading.scenario.spec.nodes[number].like
     if name not in others:
@@ -329,10 +337,11 @@ def _make_like(reading: Reading, number: int, others: Mapping[str, Node]) -> Nod
 async def _make_listed_nodes(
     plane: ControlPlane, client: Client, reading: Reading, number: int, others: AbstractSet[str]
 ) -> list[Node]:
-    """Return the nodes of a pool's table. The server checks only one of several nodes that are alike.
+    """Return the nodes of a pool's table. Of several equal nodes, the server validates only one.
 
-    number: the index of the pool. others: the names of all other nodes. Raises `ScenarioError` if a name is wrong or
-    taken.
+    number: the index of the pool.
+    others: the names of all other nodes.
+    Raises `ScenarioError` if a name is invalid or taken.
     """
     pool = reading.scenario.spec.nodes[number]
     nodes: list[Node] = []
@@ -366,7 +375,7 @@ async def _make_listed_nodes(
 
 
 def _complete(node: Node) -> Node:
-    """Return a node as a kubelet would report it: ready, and with room for 110 pods unless it says otherwise."""
+    """Return a node as a kubelet would report it: ready, and with room for 110 pods if it does not set that."""
     status = node.status
     ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
     allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
@@ -383,7 +392,7 @@ def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> 
 
 
 def complete_template(reading: Reading, path: str, work: Work) -> dict[str, Any]:
-    """Return the manifest of the jobs of a work, with its name and LocalQueue; a plain Job if it has no template."""
+    """Return the manifest of the jobs of a source of work, with name and LocalQueue; a Job if it has no template."""
     namespace, _, local = work.queue.rpartition("/")
     meta = _read_metadata(work.template, reading, path) | {"name": work.name}
     if namespace:
@@ -434,9 +443,11 @@ async def _read_template(
 async def _read_group(
     plane: ControlPlane, client: Client, reading: Reading, number: int, job: ObjectMeta, pods: int
 ) -> TopologyConstraint | None:
-    """Return how close to each other the pods of a work's jobs must be, by its PodGroup; None if it does not say.
+    """Return the topology constraint of the jobs of a source of work, from its PodGroup; None without one.
 
-    job: the metadata. pods: how many pods it has. Raises `ScenarioError` if the PodGroup is wrong.
+    job: the metadata of the job.
+    pods: the number of the job's pods.
+    Raises `ScenarioError` if the PodGroup is invalid.
     """
     work, path = reading.scenario.spec.work[number], f"spec.work[{number}].podGroup"
     if not work.pod_group:
@@ -450,7 +461,10 @@ async def _read_group(
 
 
 def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:
-    """Return a pod of a template with the priority and the preemption policy of its class. classes: by name."""
+    """Return a pod of a template, with the priority and the preemption policy of its PriorityClass.
+
+    classes: the PriorityClasses by name.
+    """
     spec = template.spec
     if spec.priority is None:
         chosen, priority = find_class("", spec.priority_class_name, lambda _: None, classes.get, classes.values())
@@ -477,7 +491,7 @@ async def _try_out(
 
 
 def _explain_refusal(reading: Reading, path: str, refusal: ApiError) -> ScenarioError:
-    """Return the error of a refused template, with the line and path of its field if a single one is wrong."""
+    """Return the error for a refused template, with the line and path of its field if a single field is invalid."""
     causes = refusal.status.details.causes if refusal.status.details is not None else ()
     if len(causes) != 1 or not causes[0].field:
         return reading.source.error(path, str(refusal))

@@ -1,6 +1,6 @@
-"""Take up the jobs of a cluster whose state a simulation starts from, those that run and those that wait.
+"""Read the running and waiting jobs of the recorded cluster state from which a simulation starts.
 
-A job runs on for as long as the scenario draws, or else until it is expected to end, or else until its time limit.
+A running job continues for the time that the scenario draws, else until its expected end, else until its time limit.
 """
 
 from collections import Counter
@@ -43,16 +43,19 @@ from muster.simulation.scenario.draws import Draw, DrawError, make_draw, parse_s
 from muster.simulation.scenario.reading import STATE_WORK, Reading, list_state_values
 from muster.simulation.scenario.state import ClusterState
 
-# How many jobs an error names.
+# The maximum number of jobs that an error names.
 _NAMED = 3
 
 
 class UnreadableJobError(ValueError):
-    """The error of an invalid job or pod in the state from which a simulation starts."""
+    """An invalid job or pod in the state from which a simulation starts."""
 
 
 class UnknownEndError(ValueError):
-    """The error of jobs whose run time is unknown. field: the field of the scenario that could give it."""
+    """Jobs with an unknown run time.
+
+    field: the field of the scenario that could set it.
+    """
 
     def __init__(self, field: str, names: Sequence[str]) -> None:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -62,9 +65,10 @@ class UnknownEndError(ValueError):
 
 
 class Durations(Struct, frozen=True):
-    """How long the jobs of a state run, as the scenario draws it; None if the scenario does not say.
+    """Functions that draw the run times of a state's jobs; None if the scenario does not define them.
 
-    remaining: draws the rest of a job that runs. run_time: draws the run time of a job that waits.
+    remaining: draws the remaining run time of a running job.
+    run_time: draws the run time of a waiting job.
     """
 
     remaining: Callable[[], float] | None = None
@@ -74,8 +78,10 @@ class Durations(Struct, frozen=True):
 class TakenJob(Struct, frozen=True):
     """A job of the cluster from which a simulation starts. Times are seconds from the start of the scenario.
 
-    started: None if it has no pod on a node yet. nodes: how many pods of each shape are on which node.
-    flavors: those of the podsets, if it holds quota. until: when it may be tried, if it waits.
+    started: the start time; None if it has no pod on a node yet.
+    nodes: the number of pods of each shape on each node.
+    flavors: the flavors of its podsets, if it holds quota.
+    until: the time until which it backs off, if it waits.
     """
 
     name: str
@@ -101,7 +107,7 @@ class Residents(Struct, frozen=True):
 
 
 def read_residents(reading: Reading, site: Site, settings: convert.ConversionSettings) -> Residents:
-    """Return the jobs of the state of a scenario.
+    """Return the jobs in the state of a scenario.
 
     Raises:
         ScenarioError: they cannot be simulated.
@@ -124,7 +130,7 @@ def _list_gone(residents: Residents, site: Site) -> tuple[str, ...]:
 
 
 def _make_durations(reading: Reading) -> Durations:
-    """Return how long the jobs of the state run, as the scenario draws it. Raises `ScenarioError`."""
+    """Return the functions that draw the run times of the state's jobs. Raises `ScenarioError`."""
     random = Random(f"{reading.scenario.spec.seed}/{STATE_WORK}")
     draws: dict[str, Callable[[], float] | None] = {}
     for field, value in list_state_values(reading.scenario).items():
@@ -144,7 +150,7 @@ def take_up(state: ClusterState, site: Site, settings: convert.ConversionSetting
     """Return the jobs of a cluster in the order in which they were submitted.
 
     Raises:
-        UnknownEndError: the scenario has to say how long some jobs run.
+        UnknownEndError: the scenario has to define the run time of some jobs.
         UnreadableJobError: a job or pod is invalid.
     """
     reader = _Reader(state, site, settings)
@@ -173,14 +179,14 @@ class _Reader:
         self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._sources: dict[str, Job | JobSet] = {one.metadata.uid: one for one in state.job_sets}
         self._sources |= {one.metadata.uid: one for one in state.jobs if not _is_part(one)}
-        self._pods: dict[str, list[Pod]] = {}  # those on nodes and those to come, by the UID of their job
+        self._pods: dict[str, list[Pod]] = {}  # pods on nodes and pods to be created, by the UID of their job
         for pod in state.pods:
             if not is_finished(pod):
                 self._pods.setdefault(job_of(pod)[0], []).append(pod)
         self._owned: set[str] = set()
 
     def read_workloads(self) -> Iterator[TakenJob]:
-        """Yield the jobs that have a Workload which holds quota or waits for it, and note that these jobs have one.
+        """Yield the jobs that have a Workload that holds quota or waits for it, and remember these jobs.
 
         Raises `UnreadableJobError` if a Workload or its job is invalid.
         """
@@ -200,7 +206,7 @@ class _Reader:
         self, workload: Workload, uids: Iterable[str], place: Holds | Waits, pods: Sequence[Pod]
     ) -> TakenJob:
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
-        # Without its LocalQueue, the job waits in a queue of that name, which no ClusterQueue has.
+        # without its LocalQueue, the job waits in a queue of that name, which no ClusterQueue has
         info = convert.convert_workload(
             workload, self._local.get(local, local), self._settings, devices_by_status(workload)
         )
@@ -216,7 +222,7 @@ class _Reader:
         return self._make(name, template, info, started, pods, place)
 
     def read_jobs(self) -> Iterator[TakenJob]:
-        """Yield the Jobs and JobSets without a Workload that have pods: they need no quota.
+        """Yield the Jobs and JobSets with pods but without a Workload, which need no quota.
 
         Raises `UnreadableJobError`.
         """
@@ -269,7 +275,7 @@ class _Reader:
             info,
             created,
             0.0,
-            # A node says when a pod started by a clock of its own, and in whole seconds.
+            # a node reports the start of a pod by the node's clock, in whole seconds
             None if started is None else min(0.0, max(created, self._find_seconds(started))),
             _place_pods(pods),
             flavors,
@@ -288,7 +294,7 @@ class _Reader:
 
 
 def _find_bounds(job: Job | JobSet) -> Bounds | None:
-    """Return the sizes between which the engine resizes a job of the state; None if its annotation is wrong."""
+    """Return the sizes between which the engine resizes a job of the state; None if its annotation is invalid."""
     try:
         return find_bounds(job)
     except GangTermsError:
@@ -297,7 +303,7 @@ def _find_bounds(job: Job | JobSet) -> Bounds | None:
 
 @contextmanager
 def _name_in_errors(kind: str, meta: ObjectMeta) -> Iterator[None]:
-    """Raise an error about a value inside the `with` block as an `UnreadableJobError` that names the object."""
+    """Re-raise an error about a value inside the `with` block as an `UnreadableJobError` that names the object."""
     try:
         yield
     except (QuantityError, SelectorError) as error:
@@ -319,9 +325,9 @@ def _is_part(job: Job) -> bool:
 
 
 def _find_wake(place: Holds | Waits | None) -> datetime | None:
-    """Return when a waiting job may be tried; None for at once.
+    """Return when a waiting job may be tried; None for immediately.
 
-    A job that is being evicted may be tried at once, because its pods are gone soon.
+    A job that is being evicted may be tried immediately, because its pods end soon.
     """
     if not isinstance(place, Waits) or place.expected == NEVER:
         return None

@@ -1,4 +1,4 @@
-"""Keep the templates of the jobs of works, and make those of jobs whose pods are others, as a trace says. Pure."""
+"""Provide the template of each job: of its source of work, or made for the pods that a trace defines. Pure."""
 
 from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime
@@ -24,14 +24,15 @@ from muster.simulation.engine.site import JobTemplate
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.logs.jobs import Role
 
-# How many templates of traced jobs are kept; a log may have more kinds of jobs than fit into memory.
+# The maximum number of cached templates of traced jobs, because a log may have more kinds of jobs than fit into memory.
 _MOST_KEPT = 20_000
 
 
 class KnownTemplate(Struct, frozen=True):
-    """A template as decisions read it.
+    """A template in the form that decisions read.
 
-    key: a key that templates of equal pods share. base: the workload of its jobs, without name and queue.
+    key: a key that is equal for templates with equal pods.
+    base: the workload of its jobs, without name and queue.
     """
 
     key: Hashable
@@ -40,7 +41,7 @@ class KnownTemplate(Struct, frozen=True):
 
 
 class Templates:
-    """The templates of the jobs of all works, by their number."""
+    """The templates of the jobs of all sources of work, by the source's index."""
 
     def __init__(self, templates: Sequence[JobTemplate], convert: Callable[[JobTemplate], WorkloadInfo]) -> None:
         self._convert = convert
@@ -48,7 +49,7 @@ class Templates:
         self._of_roles: dict[tuple[int, tuple[Role, ...]], KnownTemplate] = {}
 
     def find(self, submission: Submission) -> KnownTemplate:
-        """Return the template of a job: that of its work, with the pods of its roles if a log gave it some."""
+        """Return the template of a job: its source's template, with the pods of its roles if a log defines roles."""
         of_work = self._of_works[submission.work]
         if not submission.roles:
             return of_work
@@ -63,7 +64,7 @@ class Templates:
 
 
 def make_template(template: JobTemplate, roles: Sequence[Role]) -> JobTemplate:
-    """Return a template with one podset for each role, like the first podset of `template` in everything else."""
+    """Return a template with one podset per role, otherwise equal to the first podset of `template`."""
     workload = template.workload
     first = workload.spec.pod_sets[0]
     podsets = tuple(
@@ -82,14 +83,14 @@ def _make_podset(podset: kueue.PodSet, name: str, role: Role) -> kueue.PodSet:
 
 
 def _request(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
-    """Return a pod spec whose only container requests just these amounts, in the units of decisions."""
+    """Return a pod spec whose only container requests exactly these amounts, in the units of decisions."""
     amounts: ResourceList = {resource: format_amount(resource, amount) for resource, amount in requests}
     container = replace(spec.containers[0], resources=ResourceRequirements(requests=amounts))
     return replace(spec, containers=(container,), init_containers=(), overhead={}, resources=None)
 
 
 def _select(spec: PodSpec, role: Role) -> PodSpec:
-    """Return a pod spec that may run on nodes whose labels have one of the values that a role names."""
+    """Return a pod spec that only runs on nodes with the labels that a role allows."""
     alone = {label: values[0] for label, values in role.labels if len(values) == 1}
     any_of = [
         NodeSelectorRequirement(key=label, operator="In", values=values)
@@ -114,7 +115,10 @@ def _select(spec: PodSpec, role: Role) -> PodSpec:
 def make_workload(
     known: KnownTemplate, submission: Submission, key: str, queue: str, local: str, created: datetime
 ) -> WorkloadInfo:
-    """Return the workload of a job that has not been queued. queue, local: its ClusterQueue and LocalQueue."""
+    """Return the workload of a job that has not been queued yet.
+
+    queue, local: the names of its ClusterQueue and LocalQueue.
+    """
     base, podsets = known.base, known.base.podsets
     if submission.size is not None:
         podsets = (_resize(podsets[0], submission.size), *podsets[1:])
@@ -135,17 +139,20 @@ def make_workload(
 
 
 def _resize(podset: PodSet, count: int) -> PodSet:
-    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
+    """Return a podset with this number of pods. It may still start with fewer, if its template allows that."""
     return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
 def find_local_queue(name: str, template: JobTemplate) -> str:
-    """Return the LocalQueue of a job, as `namespace/name`. name: if it is another than that of its template."""
+    """Return the LocalQueue of a job, as `namespace/name`.
+
+    name: the job's own LocalQueue; "" for the LocalQueue of its template.
+    """
     if not name:
         return template.local_queue
     return name if "/" in name else f"{template.workload.metadata.namespace}/{name}"
 
 
 def find_end(submission: Submission, template: JobTemplate) -> EndTime | None:
-    """Return when a job ends at the latest, in seconds from its start: by its own limit, or as its template says."""
+    """Return when a job ends at the latest, in seconds from its start: by its own limit, or by its template's."""
     return template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)

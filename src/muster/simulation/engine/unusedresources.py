@@ -1,4 +1,4 @@
-"""Find resources of nodes that are probably misspelt: no job and no quota names them, but a similar name. Pure."""
+"""Find misspelt resources of nodes: resources with a name that only resembles one that jobs or quotas use. Pure."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -15,9 +15,9 @@ _NUMBER = re.compile(r"\d+")
 
 
 def describe_unused_resources(reading: Reading, site: Site) -> Iterator[str]:
-    """Yield a sentence for each resource of a pool that is probably misspelt, with the name that is probably meant.
+    """Yield a sentence for each resource of a pool that is probably misspelt, with the intended name.
 
-    The nodes of a state and those of manifests are not judged: kubelets report resources that no job needs.
+    Nodes of a state and of manifests are not checked, because kubelets report resources that no job needs.
     """
     used = set(_list_used(reading, site))
     for number, pool in enumerate(reading.scenario.spec.nodes):
@@ -36,7 +36,7 @@ def _list_resources(pool: NodePool) -> Collection[str]:
 
 
 def _list_used(reading: Reading, site: Site) -> Iterator[str]:
-    """Yield the resources that jobs request, and those of quotas at any time."""
+    """Yield the resources that jobs request, and the resources of quotas, including changed quotas."""
     changed = [one.definition for one in site.redefinitions]
     for definition in (*site.cluster_queues, *site.cohorts, *changed):
         for group in getattr(definition.spec, "resource_groups", ()):
@@ -58,7 +58,7 @@ def _list_used(reading: Reading, site: Site) -> Iterator[str]:
 
 
 def _find_meant(name: str, known: Collection[str]) -> str:
-    """Return the similar name of the same domain, or the same name with a domain; "" if there is none."""
+    """Return a similar name of the same domain, or the same name with another domain; "" if there is none."""
     domain, _, own = name.rpartition("/")
     # Sizes in names tell resources apart: a pool with `mig-1g.5gb` may stand beside one with `mig-1g.10gb`.
     split = [(one.rpartition("/"), one) for one in known if _NUMBER.findall(one) == _NUMBER.findall(name)]

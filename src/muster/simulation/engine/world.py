@@ -1,4 +1,4 @@
-"""Play a scenario from event to event in virtual time: jobs come and end, and the cluster decides after each moment."""
+"""Run a scenario from event to event in virtual time; the cluster makes its decisions after the events of each time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import MAXYEAR, UTC, datetime
@@ -28,7 +28,7 @@ from muster.simulation.scenario.draws import parse_moment
 from muster.simulation.scenario.reading import STATE_WORK, Reading
 from muster.simulation.scenario.workers import WorkerReading
 
-# Called with the record so far after each moment.
+# Called with the record so far, after the events of each time.
 Progress = Callable[[SimulationRecord], None]
 
 
@@ -40,9 +40,9 @@ class WorkerSite(Struct, frozen=True):
 
 
 class World:
-    """The agenda and the record of a scenario, and the cluster that it simulates, which may manage worker clusters.
+    """The agenda and the record of a scenario, and its simulated cluster, which may manage worker clusters.
 
-    record: what has happened to the jobs so far.
+    record: the history of the jobs so far.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class World:
         workers: Sequence[WorkerSite] = (),
         decisions: DecisionLog | None = None,
     ) -> None:
-        """Prepare a scenario: one cluster, or a manager with its workers if ClusterQueues send workloads to them.
+        """Prepare a scenario: one cluster, or a manager and its workers if ClusterQueues dispatch workloads to them.
 
-        decisions: the log that gets each decision of the cluster, not those of its workers. Raises `ScenarioError` if
-        the scenario cannot be simulated.
+        decisions: the log to which the decisions of the cluster are added, except those of worker clusters.
+        Raises `ScenarioError` if the scenario cannot be simulated.
         """
         spec = reading.scenario.spec
         works = [work.name for work in spec.work]
@@ -68,7 +68,7 @@ class World:
         self._until = inf if spec.until is None else parse_moment(spec.until, spec.start)
         self.record.until = self._until
         self._submissions = list_submissions(reading)
-        self._coming = False  # whether another job is to come
+        self._coming = False  # whether another job is planned
         names = [name for worker in workers for name in worker.reading.names]
         routes = find_routes(reading, site, configuration, names)
         if not routes:
@@ -89,9 +89,10 @@ class World:
         manager.require_queues(reading, site)
 
     def run(self, progress: Progress | None = None) -> None:
-        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+        """Simulate until all jobs have ended, nothing more can happen, or the scenario's time is over.
 
-        progress: called after each moment. Raises `ScenarioError` if the time would pass the year 9999.
+        progress: called after the events of each time.
+        Raises `ScenarioError` if the time would exceed the year 9999.
         """
         self._expect_next()
         if self._changes is not None:
@@ -122,23 +123,23 @@ class World:
 
     @property
     def engines(self) -> Sequence[Engine]:
-        """All clusters that decide: the manager and its workers."""
+        """All clusters that make decisions: the manager and its workers."""
         manager = self._engine
         return (manager, *manager.workers) if isinstance(manager, ManagerEngine) else (manager,)
 
     def _is_stuck(self, stillness: Stillness) -> bool:
-        """Return whether nothing but time-outs can happen."""
+        """Return whether nothing but timeouts can happen any more."""
         expects = self._coming or (self._changes is not None and self._changes.has_more)
         return not expects and stillness.lasts(self._engine.count_jobs())
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield the jobs that have not started, and why."""
+        """Yield the jobs that have not started, with the reasons."""
         return self._engine.list_waiting()
 
     def _expect_next(self) -> None:
         """Plan the next submission, if there is one.
 
-        It plans the one after it: there may be more than fit into memory.
+        Only one submission is planned at a time, because all of them may not fit into memory.
         """
         submission = next(self._submissions, None)
         self._coming = submission is not None

@@ -1,1 +1,1 @@
-"""Play scenarios by the whole of a cluster, with its server and all its controllers, in virtual time."""
+"""Run scenarios with a complete cluster, its server and all its controllers, in virtual time."""

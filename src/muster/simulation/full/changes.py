@@ -1,7 +1,8 @@
-"""Let the changes of a scenario happen to a whole cluster: they become writes to its server.
+"""Apply the changes of a scenario to a complete cluster, as writes to its server.
 
-What happens when is decided as for the fast engine (`engine.changes`). A node that is lost or cordoned is unschedulable
-here, and its pods are evicted at once: how a cluster finds out that a node is lost takes its time, and is no decision.
+The times of changes are decided as for the fast engine (`engine.changes`). A lost or cordoned node is made
+unschedulable here, and its pods are evicted immediately. The time in which a cluster detects the loss of a node is not
+simulated, because it involves no decision.
 """
 
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from muster.simulation.scenario.reading import Reading
 
 
 class ClusterChanges:
-    """The changes of a scenario that are still to come, and the writes of those that happen now.
+    """The planned changes of a scenario, and the collected writes of the changes that are due.
 
     A change only collects its writes; `happen` sends them to the cluster.
     """
@@ -39,23 +40,23 @@ class ClusterChanges:
 
     @property
     def has_more(self) -> bool:
-        """Whether another change, or the end of one, is to come."""
+        """Whether another change, or the end of a change, is planned."""
         return bool(self._agenda)
 
     @property
     def next_at(self) -> float:
-        """When the next change happens; infinite if there is none."""
+        """The time of the next change; infinity if there is none."""
         return self._agenda.next_at
 
     def plan_losses(self, line: Line, losses: Iterable[tuple[float, float]]) -> None:
-        """Plan when a worker cluster is lost and when it is back, in seconds from the start."""
+        """Plan when the connection to a worker cluster is lost and restored, in seconds from the start."""
         for at, until in losses:
             self._agenda.plan(at, Rank.END, line.disconnect)
             if isfinite(until):
                 self._agenda.plan(until, Rank.END, line.reconnect)
 
     async def happen(self, cluster: Cluster, now: float, until: float) -> None:
-        """Carry out the changes that are due by `until`: of queues, nodes and the engine, in this order.
+        """Apply the changes that are due by `until`: to queues, nodes and the engine, in this order.
 
         Pods on lost nodes are evicted before the nodes are deleted. Raises `ApiError`.
         """
@@ -74,43 +75,46 @@ class ClusterChanges:
                 await cluster.set_node(node)
         gone = [name for name, node in nodes.items() if node is None]
         for name in gone:
-            await cluster.cordon_node(name)  # so that no pod returns before the node goes
+            await cluster.cordon_node(name)  # so that no pod returns before the node is deleted
         await cluster.evict_pods(emptied)
         await cluster.delete_nodes(gone)
         if self._runs_engine != ran_engine:
             await (cluster.start_engine() if self._runs_engine else cluster.stop_engine())
 
-    # What changes ask of an engine.
+    # The interface that changes expect of an engine.
 
     @property
     def machines(self) -> "ClusterChanges":
-        """The receiver of the changes of nodes, which is the same object."""
+        """The receiver of the changes of nodes, which is this object itself."""
         return self
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Note that `happen` is to add or change a node. usual: has no use here."""
+        """Plan for `happen` to add or update a node.
+
+        usual: not used here.
+        """
         del usual
         self._nodes[node.metadata.name] = node
 
     def remove_node(self, name: str) -> None:
-        """Note that `happen` is to remove a node."""
+        """Plan for `happen` to remove a node."""
         self._nodes[name] = None
 
     def interrupt_on(self, node: str) -> None:
-        """Note that `happen` is to evict all pods of a node."""
+        """Plan for `happen` to evict all pods on a node."""
         self._emptied[node] = None
 
     def note_capacity(self) -> None:
         """Do nothing: `happen` records the capacity."""
 
     def redefine(self, definition: Definition) -> None:
-        """Note that `happen` is to replace the spec of a queue or a Cohort."""
+        """Plan for `happen` to replace the spec of a queue or Cohort."""
         self._definitions.append(definition)
 
     def stop(self) -> None:
-        """Note that `happen` is to stop the engine."""
+        """Plan for `happen` to stop the engine."""
         self._runs_engine = False
 
     def restart(self) -> None:
-        """Note that `happen` is to start the engine again."""
+        """Plan for `happen` to start the engine again."""
         self._runs_engine = True

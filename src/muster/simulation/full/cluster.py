@@ -1,4 +1,4 @@
-"""Run the cluster of a scenario in virtual time: its server, its controllers and its simulated nodes."""
+"""Run a scenario's complete cluster in virtual time: its server, its controllers and its simulated nodes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -38,22 +38,22 @@ from muster.simulation.full.unbounded import UnboundedBinder, make_unbounded_nod
 from muster.simulation.scenario.reading import Reading
 
 _READY = (NodeCondition(type="Ready", status="True"),)
-# How long an evicted pod may take to go.
+# The maximum number of seconds until an evicted pod is deleted.
 _EVICTION_SECONDS = 0.05
-# The parts that a Kubernetes cluster has besides the engine, and which run on while the engine restarts.
+# The parts of a Kubernetes cluster other than the engine, which keep running while the engine restarts.
 _OF_THE_CLUSTER = frozenset((Part.JOBS, Part.JOBSETS))
-# The cluster starts so many seconds before the scenario.
+# The number of seconds by which the cluster starts before the scenario.
 _WARM_UP_SECONDS = 60.0
-# The bits of a scenario's seed that clusters share.
+# The number of bits of a scenario's seed that clusters share.
 _SEED_BITS = 64
-# The digits of times after the point: messages take microseconds even of virtual time.
+# The number of decimal places of times, because messages take microseconds even of virtual time.
 _DIGITS = 3
 
 _STRICT = {"fieldValidation": "Strict"}
 
 
 class Cluster:
-    """A whole cluster, with its server, that is simulated in virtual time.
+    """A complete cluster, with its server, in virtual time.
 
     Times are seconds from the start of the scenario.
     """
@@ -61,8 +61,8 @@ class Cluster:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self._client = plane.client()
-        self._priorities: set[int] = set()  # that have a class
-        self._jobs: dict[int, tuple[Kind[Any], str]] = {}  # by number, the kind and namespace
+        self._priorities: set[int] = set()  # the priorities that have a class already
+        self._jobs: dict[int, tuple[Kind[Any], str]] = {}  # the kind and namespace of each job, by its number
         self.tasks: list[asyncio.Task[Any]] = []
         self._workers: tuple[Cluster, ...] = ()
         self._engine: EngineProcess | None = None
@@ -72,9 +72,9 @@ class Cluster:
         return round(self.plane.inputs.clock.monotonic() - _WARM_UP_SECONDS, _DIGITS)
 
     async def sleep_until(self, at: float) -> None:
-        """Wait until a time, in seconds from the start; return at once if it has passed.
+        """Wait until a time, in seconds from the start; return immediately if it has passed.
 
-        Raises the error of a part of the cluster, or of a worker cluster, that fails before that.
+        If a part of the cluster or of a worker cluster fails during the wait, its error is raised.
         """
         seconds = max(0.0, at + _WARM_UP_SECONDS - self.plane.inputs.clock.monotonic())
         watched = [task for one in (self, *self._workers) for task in (*one.tasks, one.plane.failed)]
@@ -105,61 +105,64 @@ class Cluster:
             await asyncio.wait(self.tasks)
 
     def watch_workers(self, workers: Iterable["Cluster"]) -> None:
-        """Let `sleep_until` raise the errors of worker clusters, too."""
+        """Make `sleep_until` raise the errors of these worker clusters, too."""
         self._workers = tuple(workers)
 
     def set_engine(self, engine: EngineProcess) -> None:
-        """Make an engine process part of this cluster: it can be stopped while the other controllers continue."""
+        """Register the engine process of this cluster, which can be stopped while the other controllers continue."""
         self._engine = engine
 
     async def stop_engine(self) -> None:
-        """Stop the engine, so that nothing is decided until `start_engine`.
+        """Stop the engine, so that no decisions are made until `start_engine`.
 
-        The cluster must have an engine of its own.
+        The cluster must have a separate engine process.
         """
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         await self._engine.stop()
 
     async def start_engine(self) -> None:
-        """Start the engine again; it knows only what the server has stored."""
+        """Start the engine again. It knows only what the server has stored."""
         assert self._engine is not None, "a scenario with restarts has an engine of its own"
         self._engine.start()
 
     async def create_job(self, kind: Kind[Any], namespace: str, number: int, manifest: Mapping[str, Any]) -> None:
-        """Submit a job and remember it by its number. Raises `ApiError`."""
+        """Submit a job, and remember it by its number. Raises `ApiError`."""
         await self._client.raw(Request("POST", kind.path(namespace), _STRICT, msgspec.json.encode(manifest)))
         self._jobs[number] = kind, namespace
 
     async def create_priority(self, priority: int) -> None:
-        """Create the class of a priority that the scenario draws, unless the class exists. Raises `ApiError`."""
+        """Create the class for a priority that the scenario draws, unless it exists. Raises `ApiError`."""
         if priority not in self._priorities:
             meta = ObjectMeta(name=name_priority_class(priority))
             await self._client.create(WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass(metadata=meta, value=priority))
             self._priorities.add(priority)
 
     async def delete_jobs(self, numbers: Iterable[int]) -> None:
-        """Delete these jobs with all that belongs to them, because a long simulation keeps no ended jobs.
+        """Delete ended jobs with all their objects, to bound the memory of a long simulation.
 
         Raises `ApiError`.
         """
         for number in numbers:
             kind, namespace = self._jobs.pop(number)
-            with ignoring("NotFound"):  # its own manifest says when it goes
+            with ignoring("NotFound"):  # its manifest may have had it deleted already
                 await self._client.delete(kind, name_job(number), namespace)
 
     async def set_node(self, node: Node) -> None:
-        """Add a node, or change whether it takes new pods: a node that is not ready takes none. Raises `ApiError`."""
+        """Add a node, or update whether it accepts new pods: a node that is not ready accepts none.
+
+        Raises `ApiError`.
+        """
         name, closed = node.metadata.name, node.spec.unschedulable or not is_ready(node)
         if await self._client.find(NODE, name) is None:
             await self.create_nodes([replace(node, status=replace(node.status, conditions=_READY))])
         await self._client.patch(NODE, name, {"spec": {"unschedulable": closed}})
 
     async def cordon_node(self, name: str) -> None:
-        """Let a node take no new pods. Raises `ApiError`."""
+        """Mark a node as unschedulable. Raises `ApiError`."""
         await self._client.patch(NODE, name, {"spec": {"unschedulable": True}})
 
     async def evict_pods(self, nodes: Collection[str]) -> None:
-        """Evict all pods of some nodes, and wait until they are gone. Raises `ApiError`."""
+        """Evict all pods of some nodes, and wait until they are deleted. Raises `ApiError`."""
         while pods := [pod for pod in (await self._client.list(POD)).items if _runs_on(pod, nodes)]:
             for pod in pods:
                 if not is_deleting(pod):
@@ -174,7 +177,7 @@ class Cluster:
             await self._client.delete(NODE, name)
 
     async def redefine(self, definition: Definition) -> None:
-        """Replace the spec and annotations of a queue or a Cohort, or create it. Raises `ApiError`."""
+        """Create a queue or Cohort, or replace its spec and annotations. Raises `ApiError`."""
         kind: Kind[Any] = next(one for one in (CLUSTER_QUEUE, COHORT, LOCAL_QUEUE) if one.type is type(definition))
         meta = definition.metadata
         before = await self._client.find(kind, meta.name, meta.namespace)
@@ -185,7 +188,7 @@ class Cluster:
         await self._client.update(kind, replace(before, spec=definition.spec, metadata=merged))
 
     async def create_nodes(self, nodes: Iterable[Node]) -> None:
-        """Create the nodes of a scenario that its manifests have not created, and set the status of all.
+        """Create the nodes of a scenario that are not in its manifests, and set the status of all nodes.
 
         Raises `ApiError`.
         """
@@ -204,8 +207,9 @@ async def run_cluster(
 ) -> AsyncIterator[Cluster]:
     """Run a server with the objects of a scenario within the context. The caller then runs the controllers.
 
-    Without nodes, quotas alone decide: one node then takes every pod. reach: opens transports to worker clusters.
-    serial: tells apart what clusters draw and name at random. Raises `ScenarioError`.
+    reach: opens transports to worker clusters.
+    serial: distinguishes the random numbers and names of several clusters.
+    Without nodes, only quotas decide, and a single node accepts every pod. Raises `ScenarioError`.
     """
     spec = reading.scenario.spec
     clock = VirtualClock(spec.start - timedelta(seconds=_WARM_UP_SECONDS))

@@ -1,7 +1,7 @@
-"""Play a scenario by the whole of a cluster in virtual time: slow and complete, and the judge of the fast engine.
+"""Simulate a scenario with a complete cluster in virtual time: slower, but the reference for the fast engine.
 
-The embedded server runs with its store in memory, with all controllers and with simulated nodes. Jobs are submitted at
-their times as manifests, and what becomes of them is read from the server's events. Nothing is decided here.
+The embedded server runs with its store in memory, with all controllers and simulated nodes. Jobs are submitted at their
+times as manifests, and their history is read from the server's events. This module makes no decisions.
 """
 
 from collections import Counter
@@ -40,13 +40,13 @@ from muster.simulation.scenario.logs.opening import SWF, find_format
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
-# The cluster is at rest once nothing has run in it or changed for so long: no back-off is longer.
+# The cluster is idle once nothing has run or changed in it for this time, which is longer than any backoff.
 _REST_SECONDS = 3600.0
-# How often the progress is reported, and the rest is noticed.
+# The interval at which the progress is reported, and at which an idle cluster is detected.
 _LOOK_SECONDS = 60.0
-# The time is told to the millisecond: a moment that is so near has come.
+# Times are rounded to the millisecond; a time that is this close counts as reached.
 _ROUNDING = 1e-3
-# For how long a job that has ended is kept.
+# The seconds for which an ended job is kept.
 _KEEP_SECONDS = 60.0
 
 
@@ -64,20 +64,19 @@ class _Work(Struct, frozen=True):
 
 
 class FullEngine:
-    """A simulation of a whole cluster, with its server, in virtual time.
+    """A simulation of a complete cluster, with its server, in virtual time.
 
     Times are seconds from the start of the scenario.
-
-    record: what has happened to the jobs so far.
+    record: the history of the jobs so far.
     """
 
     def __init__(
         self, reading: Reading, site: Site, configuration: Configuration, workers: Sequence[WorkerSite] = ()
     ) -> None:
-        """Prepare to simulate.
+        """Prepare the simulation.
 
-        Raises `ScenarioError` if the scenario has a feature that needs the simulation without a server, or a template
-        whose jobs do not run all pods at once.
+        Raises `ScenarioError` if the scenario has a feature that only the fast engine supports, or a template whose
+        jobs do not run all pods at the same time.
         """
         spec = reading.scenario.spec
         _refuse_unplayable(reading, site)
@@ -91,7 +90,7 @@ class FullEngine:
         self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._works = [self._read_work(number) for number in range(len(spec.work))]
         self._waiting: list[Waiting] = []
-        self._is_stuck = False  # whether nothing but time-outs could happen
+        self._is_stuck = False  # whether nothing but timeouts can happen any more
 
     def _read_work(self, number: int) -> _Work:
         work, path = self._reading.scenario.spec.work[number], f"spec.work[{number}].template"
@@ -107,14 +106,14 @@ class FullEngine:
         return _Work(document, stored, kind, [one.asks or one.requests for one in info.podsets])
 
     def run(self, progress: Progress | None = None) -> None:
-        """Simulate until all jobs have ended, nothing can happen any more, or the scenario's time is over.
+        """Simulate until all jobs have ended, nothing more can happen, or the scenario's time is over.
 
         Raises `ScenarioError` if the server refuses a job.
         """
         run_virtual(self._run(progress))
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield the jobs that do not run at the end, and why."""
+        """Yield the jobs that do not run at the end, with the reasons."""
         yield from self._waiting
 
     async def _run(self, progress: Progress | None) -> None:
@@ -145,7 +144,7 @@ class FullEngine:
         """Submit the jobs and make the changes at their times, until all jobs have ended or the time is over."""
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
-        ran_at = 0.0  # when a pod was last seen running
+        ran_at = 0.0  # the time at which a pod was last running
         stillness, happened_at = Stillness(self.record), 0.0
         while submission is not None or observer.unfinished:
             due = inf if submission is None else submission.at
@@ -231,5 +230,5 @@ def _refuse_unplayable(reading: Reading, site: Site) -> None:
             raise reading.source.error(path, "cannot be played with --engine full")
     if (
         elastic := find_elastic_work(reading, site)
-    ) is not None:  # its pods would each run for as long as the whole job
+    ) is not None:  # otherwise each of its pods would run for the run time of the whole job
         raise reading.source.error(elastic, "an elastic job cannot be played with --engine full")

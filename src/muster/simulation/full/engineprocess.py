@@ -1,4 +1,4 @@
-"""Run the engine as a process of its own beside a cluster, so that it can stop and start again."""
+"""Run the engine as a separate process of a cluster, so that it can stop and start again."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from muster.runtime.control.reconciler import Reconciler
 
 
 class EngineProcess:
-    """Parts of the engine with a manager of their own, which can be stopped and started.
+    """Parts of the engine with a separate manager, which can be stopped and started.
 
-    A stopped engine forgets all that is not stored on the server.
+    A stopped engine loses everything that is not stored on the server.
     """
 
     def __init__(
@@ -26,7 +26,8 @@ class EngineProcess:
     ) -> None:
         """Prepare the parts without running them.
 
-        reach: opens transports to worker clusters. more: functions that create further controllers of the process.
+        reach: opens transports to worker clusters.
+        more: functions that create further controllers of the process.
         """
         self._plane = plane
         self._reach = reach
@@ -54,7 +55,7 @@ class EngineProcess:
         self._running = asyncio.create_task(manager.run(), name="engine")
 
     async def stop(self) -> None:
-        """Stop the parts; do nothing if they do not run. If one of them failed, raise its error."""
+        """Stop the parts if they run. If one of them failed, raise its error."""
         manager, running = self._manager, self._running
         self._manager = self._running = None
         if manager is not None and running is not None:

@@ -1,4 +1,4 @@
-"""Run the worker clusters of a MultiKueue beside their manager, in the same virtual time."""
+"""Run a MultiKueue manager and its worker clusters in the same virtual time."""
 
 import asyncio
 import base64
@@ -24,40 +24,43 @@ from muster.simulation.engine.world import WorkerSite
 from muster.simulation.full.cluster import Cluster, run_cluster
 from muster.simulation.scenario.reading import Reading
 
-# How a kubeconfig names the server of a worker cluster: before its name.
+# The prefix of the server address of a worker cluster in a kubeconfig; the cluster's name follows.
 _SCHEME = "https://"
 _LOST = "the cluster is lost"
 
 
 class Line:
-    """The connection from the manager to a worker cluster, which the simulation cuts while the cluster is lost."""
+    """The connection from the manager to a worker cluster, which the simulation can interrupt."""
 
     def __init__(self, server: Transport) -> None:
         self._server = server
         self._cut = asyncio.Event()
 
     def disconnect(self) -> None:
-        """Let no request through, and break the open streams."""
+        """Interrupt the connection: fail requests, and break open streams."""
         self._cut.set()
 
     def reconnect(self) -> None:
-        """Let requests through again."""
+        """Restore the connection."""
         self._cut = asyncio.Event()
 
     async def request(self, request: Request) -> Response:
-        """Send a request to the cluster and return its answer. Raises `TransportError` while the cluster is lost."""
+        """Send a request to the cluster; return its response.
+
+        Raises `TransportError` while the connection is interrupted.
+        """
         self._require_whole()
         return await self._server.request(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Yield the chunks of an answer's body. Raises `TransportError` if the cluster is lost, or once it is."""
+        """Yield the chunks of a response's body. Raises `TransportError` when the connection is or gets interrupted."""
         self._require_whole()
         async with self._server.stream(request) as chunks:
             yield self._read_until_cut(chunks)
 
     async def close(self) -> None:
-        """Do nothing, as there is no connection."""
+        """Do nothing, because there is no real connection."""
 
     def _require_whole(self) -> None:
         if self._cut.is_set():
@@ -89,7 +92,7 @@ async def _read_next(chunks: AsyncIterator[bytes]) -> bytes:
 class Federation:
     """A manager and its worker clusters, whose servers run.
 
-    lines: the way to each worker cluster, by its name.
+    lines: the connection to each worker cluster, by its name.
     """
 
     def __init__(self, manager: Cluster, workers: Mapping[str, Cluster], lines: Mapping[str, Line]) -> None:
@@ -97,7 +100,7 @@ class Federation:
 
     @asynccontextmanager
     async def controlled(self) -> AsyncIterator[None]:
-        """Run the controllers of all clusters within the context. The scenario's time begins once they are ready."""
+        """Run the controllers of all clusters within the context. The scenario's time starts when they are ready."""
         async with AsyncExitStack() as stack:
             for worker in self.workers.values():
                 await stack.enter_async_context(worker.controlled())
@@ -136,10 +139,10 @@ async def run_federation(
 
 
 async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Create the kubeconfig Secrets and MultiKueueClusters by which a manager reaches its workers.
+    """Create the kubeconfig Secrets and MultiKueueClusters with which a manager connects to its workers.
 
-    known: the MultiKueueClusters of the scenario, which are replaced. Raises `ApiError` if the manager's server refuses
-    an object.
+    known: the MultiKueueClusters of the scenario, which are replaced.
+    Raises `ApiError` if the manager's server refuses an object.
     """
     client = manager.plane.client()
     if await client.find(NAMESPACE, namespace) is None:

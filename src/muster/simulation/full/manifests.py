@@ -12,12 +12,15 @@ from muster.simulation.scenario.arrivals import Submission
 Document = dict[str, Any]
 
 _PREFIX = "j"
-# The digits of a job's number in its name: by their names, jobs of one moment have the order of their submission.
+# The number of digits of a job's number in its name. Names thus sort jobs of the same time by their submission.
 _DIGITS = 12
 
 
 class UnplayableError(ValueError):
-    """The error of a template that the simulation with a server cannot play. path: the field in the template."""
+    """A template that the simulation with a server cannot run.
+
+    path: the path of the field in the template.
+    """
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -26,12 +29,12 @@ class UnplayableError(ValueError):
 
 
 def name_job(number: int) -> str:
-    """Return the name of the object of a job."""
+    """Return the name of a job's object."""
     return f"{_PREFIX}{number:0{_DIGITS}}"
 
 
 def read_number(name: str) -> int | None:
-    """Return the number of the job whose object has this name; None if the object is not the simulation's."""
+    """Return the number of the job whose object has this name; None if the simulation did not create the object."""
     digits = name.removeprefix(_PREFIX)
     return int(digits) if name.startswith(_PREFIX) and len(digits) == _DIGITS and digits.isdigit() else None
 
@@ -44,7 +47,7 @@ def name_priority_class(priority: int) -> str:
 def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
     """Raise `UnplayableError` for a template whose jobs do not run all their pods at the same time.
 
-    resized: whether the scenario gives the number of pods.
+    resized: whether the scenario sets the number of pods.
     """
     for path, job in _list_jobs(template):
         spec = job["spec"]
@@ -58,7 +61,8 @@ def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
 def make_manifest(template: Mapping[str, Any], submission: Submission, number: int) -> Document:
     """Return the manifest of a job, with its queue, priority, size, run time and limit.
 
-    template: that of its work. number: the job's, which gives its name.
+    template: the template of its source of work.
+    number: the number of the job, from which its name is derived.
     """
     manifest: Document = deepcopy(dict(template))
     meta = manifest["metadata"] = dict(manifest.get("metadata") or {}) | {"name": name_job(number)}
@@ -103,9 +107,9 @@ def _resize(manifest: Document, size: int) -> None:
 
 
 def _set_times(spec: Document, submission: Submission) -> None:
-    """Set how long the simulated pods of a Job run, by an annotation, and their time limit.
+    """Set the run time of a Job's simulated pods, as an annotation, and their time limit.
 
-    The limit is that of the pods, because it counts from their start. The limit of a Job counts from its admission.
+    The limit is set on the pods, because it must count from their start. A Job's limit counts from its admission.
     """
     if submission.limit is not None:
         spec["template"]["spec"]["activeDeadlineSeconds"] = max(1, ceil(submission.limit))

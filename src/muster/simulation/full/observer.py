@@ -1,4 +1,4 @@
-"""Record what becomes of the jobs of a cluster, from the events of its Workloads, jobs and pods."""
+"""Record the history of a cluster's jobs, from the events of its Workloads, jobs and pods."""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +30,10 @@ _NO_USAGE: Usage = {}
 
 
 class _Clone(Struct, frozen=True):
-    """A clone of a job that holds quota in a worker cluster. pods: how many of them may run there."""
+    """A clone of a job that holds quota in a worker cluster.
+
+    pods: the number of its pods that may run there.
+    """
 
     queue: str
     usage: Usage
@@ -68,7 +71,7 @@ class _Job(Struct):
     clones: dict[str, _Clone] = field(default_factory=dict)
 
     def runs_whole(self, cluster: str) -> bool:
-        """Return whether all pods run that the job has in a cluster."""
+        """Return whether all pods of the job in a cluster run."""
         clone = self.clones.get(cluster)
         return len(self.running[cluster]) >= (self.pods if clone is None else clone.pods)
 
@@ -81,9 +84,10 @@ class _Job(Struct):
 
 
 class Observer:
-    """The recorder of what happens to a cluster's jobs, from the informers of a manager.
+    """A recorder of the history of a cluster's jobs, from the informers of a manager.
 
-    integrations: those of the kinds of its jobs. now: returns the seconds since the start of the scenario.
+    integrations: the integrations for the kinds of its jobs.
+    now: returns the seconds since the start of the scenario.
     """
 
     def __init__(
@@ -102,14 +106,14 @@ class Observer:
         self._workloads, self._pods = manager.informer(WORKLOAD), manager.informer(POD)
         self._workloads.on_change(self._on_workload)
         self._pods.on_change(partial(self._on_pod, ""))
-        self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by its key
+        self._of_workloads: dict[str, int] = {}  # the number of the job of each Workload, by the Workload's key
         manager.informer(JOB).on_change(self._on_deadline)
         for integration in integrations:
             manager.informer(integration.kind).on_change(partial(self._on_job, integration))
 
     @property
     def unfinished(self) -> int:
-        """How many jobs have not ended."""
+        """The number of jobs that have not ended."""
         return len(self._jobs)
 
     @property
@@ -118,7 +122,7 @@ class Observer:
         return any(pods for job in self._jobs.values() for pods in job.running.values())
 
     def follow_worker(self, name: str, manager: Manager) -> None:
-        """Record what happens to the manager's jobs in a worker cluster, too."""
+        """Record the history of the manager's jobs in a worker cluster, too."""
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
         manager.informer(JOB).on_change(self._on_deadline)
@@ -195,14 +199,14 @@ class Observer:
         if clone is not _NO_CLONE:
             job.clones[cluster] = clone
         elif job.home == cluster and job.started is not None and (new is None or not _has_finished(new)):
-            self._note_stop(job)  # the manager evicts it later, unless it has not seen that it had started
+            self._note_stop(job)  # the manager evicts it later, unless it has not seen the start
             job.stopped_there = True
         self._record_difference(clone.queue or before.queue, before.usage, clone.usage)
 
     def _read_clone(self, cluster: str, workload: Workload | None, pods: int) -> _Clone:
         """Return the quota and pods of a clone; `_NO_CLONE` if it holds no quota or has finished.
 
-        pods: how many it has, unless its admission says so.
+        pods: the number of its pods, unless its admission sets another.
         """
         if workload is None or workload.status.admission is None or _has_finished(workload):
             return _NO_CLONE
@@ -214,14 +218,14 @@ class Observer:
     def _on_job(self, integration: Integration[Any], _: Any | None, new: Any | None) -> None:
         """Record the end of a job.
 
-        The job's Workload shows the end a little later, or never if there is no Workload.
+        The job's Workload shows the end slightly later, or never if there is no Workload.
         """
         job = self._find(read_number(meta_of(new).name)) if new is not None else None
         if job is not None and (end := integration.end(new)) is not None:
             self._finish(job, failed=not end.success)
 
     def _on_deadline(self, _: Job | None, new: Job | None) -> None:
-        """Note that the deadline of a Job has passed. A JobSet, whose Job it may be, shows its end later."""
+        """Record that the deadline of a Job has passed. A JobSet to which the Job belongs shows its end later."""
         end = find_announced_end(new) if new is not None else None
         job = self._find(_number_of_batch_job(new))
         if job is not None and end is not None and end.reason == DEADLINE_EXCEEDED.reason:
@@ -254,7 +258,7 @@ class Observer:
         job.started = None
 
     def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
-        """Record that a job has lost a pod to another job or with a node; it starts again once it has all its pods."""
+        """Record that a job lost a pod to another job or with a node. It restarts when it has all its pods again."""
         self._mark()
         lost = self._record.now - (job.started or 0.0)
         job.started = None
@@ -267,7 +271,10 @@ class Observer:
         return None if number is None else self._jobs.get(number)
 
     def _finish(self, job: _Job, *, failed: bool) -> None:
-        """Record the end of a job. failed: by a deadline, or by its policy for a lost pod."""
+        """Record the end of a job.
+
+        failed: whether it failed because of a deadline, or because of its policy for a lost pod.
+        """
         self._mark()
         del self._jobs[job.number]
         over_limit = job.exceeds_limit or (failed and job.is_overdue)
@@ -316,6 +323,9 @@ def _has_failed(workload: Workload) -> bool:
 
 
 def _count_pods(admission: Admission, pods: int) -> int:
-    """Return how many pods were admitted. pods: how many there are if the admission does not say so."""
+    """Return the number of admitted pods.
+
+    pods: the number of pods if the admission does not set it.
+    """
     counts = [one.count for one in admission.pod_set_assignments]
     return pods if None in counts else sum(count or 0 for count in counts)

@@ -1,4 +1,4 @@
-"""Let writes take time in a virtual cluster: what competes then comes in the order that it has in a real one."""
+"""Make writes take time in a virtual cluster, so that competing actions have the same order as in a real cluster."""
 
 from collections.abc import Sequence
 
@@ -6,14 +6,14 @@ from muster.cluster.store import MemoryJournal
 from muster.cluster.store.journal import JournalRecord
 from muster.runtime.clock import Clock
 
-# How long the store takes to make a batch of writes permanent: as long as a disk.
+# The virtual seconds that the store takes to persist a batch of writes, like a disk.
 WRITE_SECONDS = 0.01
 
 
 class PacedJournal(MemoryJournal):
-    """A journal that stores nothing, and takes a little virtual time for each write.
+    """A journal that stores nothing, but takes some virtual time for each write.
 
-    Without that, a chain of controllers that wake each other would overtake a scheduler that gathers for 20 ms.
+    Otherwise a chain of controllers that trigger each other would overtake a scheduler that collects pods for 20 ms.
     """
 
     def __init__(self, clock: Clock) -> None:

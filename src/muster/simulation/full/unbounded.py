@@ -1,4 +1,4 @@
-"""Give pods a node where a scenario has none: quotas alone decide there, and one node takes every pod."""
+"""Bind pods in scenarios without nodes, where only quotas decide: a single node accepts every pod."""
 
 from muster.api.core import POD, Node, NodeCondition, NodeStatus, Pod
 from muster.api.meta import ObjectMeta
@@ -8,12 +8,15 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 _NODE = "unbounded"
-# How many pods are bound at once.
+# The maximum number of concurrent bindings.
 _WORKERS = 16
 
 
 class UnboundedBinder(Reconciler):
-    """A stand-in for the scheduler if only quotas decide: it binds every pod to one node. A `Manager` runs it."""
+    """A replacement of the scheduler for scenarios without nodes: it binds every pod to one node.
+
+    A `Manager` runs it.
+    """
 
     name = "unbounded-binder"
 
@@ -29,13 +32,13 @@ class UnboundedBinder(Reconciler):
         meta = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
         target = {"apiVersion": "v1", "kind": "Node", "name": _NODE}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
-        with ignoring("NotFound", "Conflict"):  # the pod went meanwhile
+        with ignoring("NotFound", "Conflict"):  # the pod was deleted in the meantime
             await self._client.post(POD, pod.metadata.name, pod.metadata.namespace, "binding", body)
         return None
 
 
 def make_unbounded_node() -> Node:
-    """Return the node that takes every pod."""
+    """Return the node that accepts every pod."""
     ready = NodeCondition(type="Ready", status="True")
     return Node(metadata=ObjectMeta(name=_NODE), status=NodeStatus(conditions=(ready,)))
 

@@ -1,1 +1,1 @@
-"""Keep, sum up and judge what became of the jobs of a simulation."""
+"""Record, summarize and judge the outcome of a simulation's jobs."""

@@ -1,4 +1,4 @@
-"""Judge assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
+"""Evaluate assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # as `str` writes it, because values are compared as text
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
 _RESOURCE, _OCCUPANCY = "resource", "occupancy"
@@ -68,7 +68,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class AssertionSyntaxError(ValueError):
-    """The error of a text that is not a valid assertion."""
+    """A text that is not a valid assertion."""
 
 
 class Assertion(Struct, frozen=True):
@@ -115,10 +115,10 @@ class AssertionResult(Struct, frozen=True):
 def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertion:
     """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
 
-    known: by field, the only values that it may name.
+    known: the only values that a filter may have, by field.
 
     Raises:
-        AssertionSyntaxError: the text is no assertion.
+        AssertionSyntaxError: the text is not a valid assertion.
     """
     found = _ASSERTION.fullmatch(text)
     if found is None:
@@ -154,9 +154,9 @@ def _list_fields(metric: str) -> Sequence[str]:
 
 
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
-    """Raise `AssertionSyntaxError` if a filter has a value that is not known.
+    """Raise `AssertionSyntaxError` if a filter has an unknown value.
 
-    known: by field, the only values that it may have.
+    known: the only values that a filter may have, by field.
     """
     for name, value in filters:
         if name in known and value not in known[name]:

@@ -1,11 +1,11 @@
-"""Average what changes in steps over regular bins of time. Pure."""
+"""Average step functions over regular bins of time. Pure."""
 
 from msgspec import Struct
 
 from muster.gang import arrays as np
 from muster.gang.arrays import Floats, Ints
 
-# A timeline has at most so many bins, and charts draw each of them.
+# The maximum number of bins of a timeline; charts draw each of them.
 MOST_BINS = 750
 _WIDTHS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400, 604_800)
 
@@ -13,7 +13,7 @@ _WIDTHS = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 86_400, 604_800)
 class Bins(Struct, frozen=True):
     """Regular intervals of time, in seconds from the start.
 
-    edges: the limits, one more than bins; the last bin may be shorter.
+    edges: the limits of the bins, one more than there are bins; the last bin may be shorter.
     """
 
     width: float
@@ -24,7 +24,10 @@ class Bins(Struct, frozen=True):
 
     @classmethod
     def cover(cls, seconds: float, most: int = MOST_BINS) -> "Bins":
-        """Return the finest bins of a round width, such as 5 minutes, that cover a time. most: the most bins."""
+        """Return the finest bins with a round width, such as 5 minutes, that cover this number of seconds.
+
+        most: the maximum number of bins.
+        """
         width = float(next((one for one in _WIDTHS if seconds <= one * most), _WIDTHS[-1]))
         while seconds > width * most:
             width *= 2
@@ -34,16 +37,16 @@ class Bins(Struct, frozen=True):
         return cls(width, edges)
 
     def find(self, times: Floats) -> Ints:
-        """Return the number of the bin of each time. A time at the very end belongs to the last bin."""
+        """Return the index of the bin of each time. A time at the very end belongs to the last bin."""
         bins: Ints = np.clip((times // self.width).astype(np.int64), 0, len(self) - 1)
         return bins
 
 
 def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
-    """Return the mean of each amount in each bin: a row for each amount.
+    """Return the mean of each amount in each bin: one row per amount.
 
-    times, rows, amounts: the changes, in any order: when, the number of the amount, and by how much it changed. count:
-    how many amounts there are.
+    times, rows, amounts: the changes, in any order: the time, the index of the amount, and the difference.
+    count: the number of amounts.
     """
     found = bins.find(times)
     cells = rows * len(bins) + found
@@ -59,7 +62,7 @@ def average_steps(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count:
 def sum_events(bins: Bins, times: Floats, rows: Ints, amounts: Floats, count: int) -> Floats:
     """Return the sum of the events in each bin: an array with `count` rows.
 
-    times, rows, amounts: when each event happened, to which row it counts, and its amount.
+    times, rows, amounts: the time, the row and the amount of each event.
     """
     cells = rows * len(bins) + bins.find(times)
     sums = np.bincount(cells, amounts, count * len(bins)).reshape(count, len(bins))

@@ -1,6 +1,7 @@
-"""Compare the variants of a scenario over the same seeds, and say which differences are beyond noise. Pure.
+"""Compare the variants of a scenario over the same seeds, and tell which differences exceed the noise. Pure.
 
-All variants play the same draws, so their differences are taken seed by seed: what the draws alone do falls out.
+All variants use the same random draws, so their differences are computed seed by seed, which cancels the effect of the
+draws themselves.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,9 @@ SECONDS = "seconds"
 class SimulationRun(Struct, frozen=True):
     """The outcome of one simulation.
 
-    verdicts: of its assertions. never: how many jobs could never have started. remarks: what else people should know.
+    verdicts: the results of its assertions.
+    never: the number of jobs that could never have started.
+    remarks: further remarks for users.
     """
 
     variant: str
@@ -32,7 +35,8 @@ class SimulationRun(Struct, frozen=True):
 class Figure(Struct, frozen=True):
     """A quantity that is compared between simulations.
 
-    queue: None for all queues together. unit: `seconds`, a resource, or "" for a number.
+    queue: the queue; None for all queues together.
+    unit: `seconds`, a resource, or "" for a number.
     """
 
     queue: str | None
@@ -43,8 +47,8 @@ class Figure(Struct, frozen=True):
 class Difference(Struct, frozen=True):
     """The difference of a figure between a variant and the first variant.
 
-    change: the mean of the differences of each seed. beyond_noise: whether the interval of the change leaves out 0;
-    None with one seed, which says nothing of noise.
+    change: the mean of the differences of all seeds.
+    beyond_noise: whether the confidence interval of the change excludes 0; None with one seed, which shows no noise.
     """
 
     variant: str
@@ -56,7 +60,10 @@ class Difference(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Variants, each simulated with the same seeds. differences: from the first variant."""
+    """The results of variants, each simulated with the same seeds.
+
+    differences: the differences from the first variant.
+    """
 
     variants: Sequence[str]
     seeds: Sequence[int]
@@ -92,7 +99,10 @@ def _compare(
 
 
 def list_changes(comparison: Comparison) -> list[Difference]:
-    """Return the differences that are not zero, each once: if there is one queue, its figures are those of all jobs."""
+    """Return the nonzero differences.
+
+    If there is only one queue, its figures are left out, since they equal the totals.
+    """
     figures = {one.figure for one in comparison.differences}
     queues = {figure.queue for figure in figures} - {None}
     changes = [one for one in comparison.differences if one.change.mean or one.change.low != one.change.high]
@@ -102,7 +112,7 @@ def list_changes(comparison: Comparison) -> list[Difference]:
 
 
 def is_same_for_all_seeds(runs: Sequence[SimulationRun]) -> bool:
-    """Return whether each variant has the same outcome with all of its several seeds, as if nothing were drawn."""
+    """Return whether each variant has the same outcome with all of its several seeds, as if it had no random draws."""
     outcomes: dict[str, list[Summary]] = {}
     for run in runs:
         outcomes.setdefault(run.variant, []).append(run.summary)
@@ -110,7 +120,7 @@ def is_same_for_all_seeds(runs: Sequence[SimulationRun]) -> bool:
 
 
 def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Mapping[int, AssertionResult]]:
-    """Return the assertions that fail, by variant and text, each with its result by seed."""
+    """Return the failed assertions by variant and text, each with its result by seed."""
     failures: dict[tuple[str, str], dict[int, AssertionResult]] = {}
     for run in runs:
         for verdict in run.verdicts:
@@ -120,7 +130,7 @@ def group_failures(runs: Sequence[SimulationRun]) -> Mapping[tuple[str, str], Ma
 
 
 def describe_never(runs: Sequence[SimulationRun]) -> Iterator[str]:
-    """Yield sentences that say in which variants, and with which seeds, jobs could never run."""
+    """Yield sentences that tell in which variants, and with which seeds, jobs could never run."""
     seeds: dict[tuple[str, int], list[int]] = {}
     for run in runs:
         if run.never:
@@ -130,7 +140,10 @@ def describe_never(runs: Sequence[SimulationRun]) -> Iterator[str]:
 
 
 def name_seeds(seeds: Sequence[int]) -> str:
-    """Return words for some seeds, of which there may be many: `seed 1 and 19 more`. seeds: not empty."""
+    """Return a description of seeds, of which there may be many: `seed 1 and 19 more`.
+
+    seeds: the seeds; not empty.
+    """
     more = len(seeds) - 1
     return f"seed {seeds[0]}" + (f" and {more} more" if more else "")
 
@@ -140,7 +153,7 @@ def _leaves_out_zero(change: MeanEstimate) -> bool | None:
 
 
 def list_figures(summary: Summary) -> Iterator[tuple[Figure, float]]:
-    """Yield the figures of a simulation that are compared, with their values."""
+    """Yield the compared figures of a simulation, with their values."""
     yield from _list_group(None, summary.total)
     yield Figure(None, "makespan", SECONDS), summary.makespan
     if summary.fairness is not None:

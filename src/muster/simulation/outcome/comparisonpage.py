@@ -1,4 +1,4 @@
-"""Render the page of a comparison: how the variants of a scenario differ, and which differences are beyond noise."""
+"""Render the page of a comparison: how the variants of a scenario differ, and which differences exceed the noise."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,9 +22,9 @@ from muster.simulation.outcome.comparison import (
 from muster.simulation.outcome.comparison import Figure as Compared
 from muster.simulation.outcome.figures.palette import name_queue
 
-# How many variants a figure shows, how many figures there are, and how many rows the table has.
+# The maximum numbers of variants in a chart, of charts, and of rows in the table.
 _MOST_ROWS, _MOST_FIGURES, _MOST_LINES = 12, 24, 1000
-# The colours of differences beyond noise, of others, and of those of which nothing is known.
+# The colours of differences that exceed the noise, of other differences, and of differences without an estimate.
 _COLORS: Mapping[bool | None, str] = {True: "0", False: "rest", None: "rest"}
 _WORDS: Mapping[bool | None, str] = {True: "beyond noise", False: "within noise", None: "one seed: unknown"}
 
@@ -122,7 +122,7 @@ def _name_run(run: SimulationRun) -> str:
 
 
 def _write(figure: Compared, value: float) -> str:
-    """Return the value of a figure, or a change of it, as users read it."""
+    """Return the value of a figure, or a change of it, in the form for users."""
     if value < 0:
         return f"-{_write(figure, -value)}"
     if figure.unit == SECONDS:

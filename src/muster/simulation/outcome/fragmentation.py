@@ -1,8 +1,8 @@
-"""Keep how much of a cluster is free, and how many pods of each work would fit there, at some times. Bounded."""
+"""Sample how much of a cluster is free, and how many pods of each source of work fit there. Bounded in memory."""
 
 from array import array
 
-# More times are thinned out: every other one goes, and the time between two doubles.
+# The maximum number of samples. Above it, every other sample is dropped and the interval is doubled.
 _MOST_TIMES = 600
 _FIRST_SECONDS = 1.0
 
@@ -10,8 +10,9 @@ _FIRST_SECONDS = 1.0
 class FreeRoom:
     """The room for the pods of one source of work, over time.
 
-    resource: the resource that limits its pods most. amount: how much of it a pod requests.
-    times, free, fitting: when, how much was free on nodes that take such pods, and how many more pods fitted there.
+    resource: the resource that limits its pods most.
+    amount: the amount of that resource that a pod requests.
+    times, free, fitting: for each sample, the time, the free amount on nodes for such pods, and how many more pods fit.
     """
 
     def __init__(self, work: str, resource: str, amount: int) -> None:
@@ -19,7 +20,11 @@ class FreeRoom:
         self.times, self.free, self.fitting = array("d"), array("q"), array("q")
 
     def add(self, at: float, free: int, fitting: int) -> None:
-        """Add a sample of the room at a time. free: the free amount. fitting: how many more pods fitted."""
+        """Add a sample of the room at a time.
+
+        free: the free amount.
+        fitting: how many more pods fit.
+        """
         self.times.append(at)
         self.free.append(free)
         self.fitting.append(fitting)
@@ -34,7 +39,7 @@ class FreeRoom:
 
 
 class FreeRooms:
-    """The samples of free room for the pods of each source of work, and when the next sample is due."""
+    """The samples of free room for the pods of each source of work, and the time of the next sample."""
 
     def __init__(self, most_times: int = _MOST_TIMES) -> None:
         self.by_work: dict[str, FreeRoom] = {}
@@ -47,7 +52,7 @@ class FreeRooms:
         return now >= self._next
 
     def schedule_next(self, now: float) -> None:
-        """Set when the next sample is due.
+        """Set the time of the next sample.
 
         If there are too many samples, drop every other one and sample half as often.
         """

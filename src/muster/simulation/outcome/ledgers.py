@@ -1,4 +1,4 @@
-"""Keep what queues may use, what evictions undid of their use, and what nodes have, over time."""
+"""Record over time the quotas of queues, the use that evictions wasted, and the capacity of nodes."""
 
 from array import array
 from collections.abc import Mapping
@@ -8,22 +8,27 @@ QuotaKey = tuple[str, str, str]
 
 
 class Steps:
-    """Changes of numbered amounts, in three arrays: when, which amount, and by how much."""
+    """Changes of numbered amounts, in three arrays: the time, the number of the amount, and the difference."""
 
     def __init__(self) -> None:
         self.times, self.numbers, self.amounts = array("d"), array("q"), array("q")
 
     def add(self, at: float, number: int, amount: int) -> None:
-        """Add the change of an amount. number: the number of the amount."""
+        """Add a change of an amount.
+
+        number: the number of the amount.
+        """
         self.times.append(at)
         self.numbers.append(number)
         self.amounts.append(amount)
 
 
 class QuotaLedger:
-    """The nominal quotas over time, and the use that was lost by evictions.
+    """The nominal quotas over time, and the use that evictions wasted.
 
-    keys: by number. changes: when the quota of which key changed, and by how much. losses: the same about lost use.
+    keys: the quotas, by number.
+    changes: the changes of the quotas.
+    losses: the changes of the lost use.
     """
 
     def __init__(self) -> None:
@@ -34,7 +39,7 @@ class QuotaLedger:
 
     @property
     def keys(self) -> list[QuotaKey]:
-        """The keys, by number."""
+        """The keys of the quotas, by number."""
         return list(self._keys)
 
     def set(self, at: float, key: QuotaKey, nominal: int) -> None:
@@ -55,10 +60,13 @@ class QuotaLedger:
 
 
 class CapacityLedger:
-    """The amounts that all nodes have together, over time. resources: by number."""
+    """The total capacity of all nodes, over time.
+
+    resources: the names of the resources, by number.
+    """
 
     def __init__(self) -> None:
-        self._amounts: dict[str, Mapping[str, int]] = {}  # by cluster
+        self._amounts: dict[str, Mapping[str, int]] = {}  # the amounts of each cluster
         self._numbers: dict[str, int] = {}
         self.changes = Steps()
 

@@ -1,20 +1,21 @@
-"""Keep which job ran on which node and when, for a picture of a small cluster. Bounded."""
+"""Record which job ran on which node and when, for a chart of a small cluster. Bounded in memory."""
 
 from array import array
 from collections.abc import Mapping
 from math import inf, nan
 
-# More nodes than these are no picture that anybody reads.
+# The maximum number of nodes in a readable chart.
 MOST_NODES = 200
-# More stays are not kept: 32 bytes each.
+# The maximum number of stored stays, which take 32 bytes each.
 MOST_STAYS = 500_000
 
 
 class NodeLog:
-    """The stays of jobs on nodes: all pods of a job on one node are one stay.
+    """The stays of jobs on nodes. All pods of a job on a node are one stay.
 
-    names: the nodes, by number. jobs, nodes, pods, starts, ends: by stay; the end is not a number while the job runs.
-    complete_until: the time from which starts are missing, because there are too many; infinite if none is missing.
+    names: the names of the nodes, by number.
+    jobs, nodes, pods, starts, ends: arrays with one entry per stay; the end is NaN while the job runs.
+    complete_until: the time from which starts are missing, because there are too many; infinity if none is missing.
     """
 
     def __init__(self, most_stays: int = MOST_STAYS) -> None:
@@ -22,7 +23,7 @@ class NodeLog:
         self.starts, self.ends = array("d"), array("d")
         self.complete_until = inf
         self._numbers: dict[str, int] = {}
-        self._open: dict[int, range] = {}  # the stays of each job that runs
+        self._open: dict[int, range] = {}  # the stays of each running job
         self._most = most_stays
 
     def __len__(self) -> int:
@@ -38,8 +39,9 @@ class NodeLog:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def start(self, job: int, nodes: Mapping[str, int], at: float) -> None:
-        """Add the stays of a job that starts. nodes: how many of its pods each node has.
+        """Add the stays of a job that starts.
 
+        nodes: the number of its pods on each node.
         If there would be too many stays, none is added, and the log is marked as complete only until `at`.
         """
         first = len(self)

@@ -1,6 +1,6 @@
 """Render `report.html`: the outcome of a simulation as one page.
 
-A section is a function of the report; a new one is added to `_draw_sections`.
+A section is a function of the report. New sections are added to `_draw_sections`.
 """
 
 from collections.abc import Iterator
@@ -19,18 +19,18 @@ from muster.simulation.outcome.figures.waits import draw_waiting, draw_waits
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.verdicts import describe_measure
 
-# How many jobs that could never run are named.
+# The maximum number of named jobs that could never run.
 _NAMED = 5
 
 
 def render_report(report: Report) -> str:
-    """Return the HTML page of a report."""
+    """Return the HTML page for a report."""
     title = f"Simulation of {report.scenario}"
     return render_page(title, _list_remarks(report), _list_tiles(report), list(_draw_sections(report)))
 
 
 def write_page(report: Report, folder: Path) -> None:
-    """Write `report.html` into a folder that exists."""
+    """Write `report.html` into an existing folder."""
     (folder / "report.html").write_text(render_report(report), encoding="utf-8")
 
 

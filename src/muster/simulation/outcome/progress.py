@@ -1,4 +1,4 @@
-"""Describe how far simulations are, in a line of text for a terminal or a notebook, at most twice a second."""
+"""Show the progress of simulations as a line of text in a terminal or a notebook, at most twice a second."""
 
 from collections.abc import Callable
 from math import inf
@@ -8,12 +8,12 @@ from muster.charts.scales import format_span
 from muster.runtime.realclock import Clock
 from muster.simulation.outcome.record import SimulationRecord
 
-# How often the progress is shown, in seconds.
+# The minimum number of seconds between two updates.
 _SHOW_SECONDS = 0.5
 
 
 class ProgressReporter:
-    """The progress of one simulation, or of several, as text that goes to `show`."""
+    """The progress of one or several simulations, passed to `show` as text."""
 
     def __init__(self, show: Callable[[str], None], clock: Clock) -> None:
         self._show = show
@@ -22,19 +22,19 @@ class ProgressReporter:
         self._moments = 0
 
     def count(self, done: int, total: int) -> None:
-        """Show how many of several simulations are done, and how long the others may take."""
+        """Show how many of several simulations are done, and how long the remaining ones may take."""
         if (now := self._find_turn()) is not None:
             left = (now - self._began) / done * (total - done) if done else None
             rest = "" if left is None else f", about {format_span(left)} left"
             self._show(f"{done} of {total} simulations{rest}")
 
     def read(self, file: Path, jobs: int) -> None:
-        """Show how many jobs of a log are read."""
+        """Show how many jobs of a log have been read."""
         if self._find_turn() is not None:
             self._show(f"read {jobs:,} jobs of {file}")
 
     def __call__(self, record: SimulationRecord) -> None:
-        """Show how far a simulation is; to be called after each of its moments."""
+        """Show the progress of a simulation. To be called after the events of each simulated time."""
         self._moments += 1
         if (now := self._find_turn()) is None:
             return
@@ -48,7 +48,7 @@ class ProgressReporter:
         self._show(f"{format_span(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
 
     def _find_turn(self) -> float | None:
-        """Return the time if the progress is to be shown again; otherwise None."""
+        """Return the current time if an update is due; None otherwise."""
         now = self._clock.monotonic()
         if now - self._shown < _SHOW_SECONDS:
             return None

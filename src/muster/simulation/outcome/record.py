@@ -1,4 +1,4 @@
-"""Keep what became of the jobs of a simulation: numbers in arrays, as there may be a million of them."""
+"""Record the history of a simulation's jobs, as numbers in arrays, because there may be a million jobs."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +16,18 @@ from muster.simulation.outcome.runs import Amounts, Runs
 class JobOutcome(Struct, frozen=True):
     """The outcome of a job. Times are seconds from the start; None if the job did not get that far.
 
-    queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
-    started: when it started first. evictions: how often it lost its quota. lost: the seconds of work that evictions and
-    interruptions undid, times its pods. wait: the seconds from its submission to its first start; for a job that still
-    waits, the seconds so far. forecast: the wait that was forecast when it was submitted.
-    cluster: the worker cluster in which it started last, or "".
-    interruptions: how often it lost nodes. interrupted: the part of `lost` that these undid.
-    resizes: how often it shrank or grew while it ran. pods: of an elastic job, the number with which it came.
+    queue: the name of its ClusterQueue; "" for none.
+    pods: the number of its pods; for an elastic job, the submitted number.
+    run_time: its run time without interruptions.
+    started: its first start.
+    evictions: how often it lost its quota.
+    lost: the seconds of work that evictions and interruptions wasted, times its pods.
+    wait: the seconds from its submission to its first start; for a job that still waits, the seconds so far.
+    forecast: the wait that was forecast when it was submitted.
+    cluster: the worker cluster of its last start; "" for none.
+    interruptions: how often it lost nodes.
+    interrupted: the part of `lost` that interruptions wasted.
+    resizes: how often it shrank or grew while it ran.
     over_limit: whether its time limit ended it before its work was done.
     """
 
@@ -49,7 +54,9 @@ class JobOutcome(Struct, frozen=True):
 class Waiting(Struct, frozen=True):
     """A job that waits at the end of a simulation.
 
-    name: the job's. why: a sentence. never: whether it could not run even if nothing else did.
+    name: the name of the job.
+    why: the reason, as a sentence.
+    never: whether it could not run even on an otherwise empty cluster.
     """
 
     name: str
@@ -58,7 +65,11 @@ class Waiting(Struct, frozen=True):
 
 
 class QuotaChange(Struct, frozen=True):
-    """A change of the quota that a queue uses. at: seconds from the start. amount: how much more; less if negative."""
+    """A change of the quota that a queue uses.
+
+    at: the time, in seconds from the start.
+    amount: the increase; negative for a decrease.
+    """
 
     at: float
     queue: str
@@ -72,7 +83,10 @@ NODE_STATES: tuple[NodeState, ...] = get_args(NodeState)
 
 
 class NodeChange(Struct, frozen=True):
-    """A change of a node. state: the node's state from then on."""
+    """A change of a node.
+
+    state: the new state of the node.
+    """
 
     at: float
     node: str
@@ -80,7 +94,11 @@ class NodeChange(Struct, frozen=True):
 
 
 class JobColumns(Struct, frozen=True):
-    """Some fields of all jobs, as arrays. queues: by number. ended: not a number for a job that has not ended."""
+    """Some fields of all jobs, as arrays.
+
+    queues: the numbers of the jobs' queues.
+    ended: the end times; NaN for a job that has not ended.
+    """
 
     queues: "array[int]"
     pods: "array[int]"
@@ -90,9 +108,9 @@ class JobColumns(Struct, frozen=True):
 
 
 class QuotaChanges(Sequence[QuotaChange]):
-    """All changes of used quota, in order: arrays, of which one object at a time is made.
+    """All changes of used quota, in order. They are stored in arrays, and objects are made on access.
 
-    times, queues, resources, amounts: by change; queues and resources are numbers.
+    times, queues, resources, amounts: arrays with one entry per change; queues and resources are numbers.
     """
 
     def __init__(
@@ -129,19 +147,23 @@ class QuotaChanges(Sequence[QuotaChange]):
 
 
 class SimulationRecord:
-    """The outcomes of all jobs, by the number of each, and every change of used quota.
+    """The outcomes of all jobs, by number, and all changes of used quota.
 
-    works: the names of the works. now: the time that the simulation has reached. runs: when jobs ran. nodes: where they
-    ran, in a small cluster. rooms: what was free on nodes. quotas, capacity: what queues and nodes had, over time.
+    works: the names of the sources of work.
+    now: the time that the simulation has reached.
+    runs: the runs of jobs.
+    nodes: the stays of jobs on nodes, in a small cluster.
+    rooms: the samples of free room on nodes.
+    quotas, capacity: the quotas of queues and the capacity of nodes, over time.
     """
 
     def __init__(self, works: Sequence[str]) -> None:
         self.works = tuple(works)
         self.now = 0.0
         self.names: list[str] = []
-        self.moves = 0  # how many submissions and starts there were
-        self.ended = 0  # how many jobs have ended
-        self.until = inf  # when the simulation ends at the latest
+        self.moves = 0  # the number of submissions and starts
+        self.ended = 0  # the number of jobs that have ended
+        self.until = inf  # the latest end of the simulation
         self.runs = Runs()
         self.nodes = NodeLog()
         self.rooms = FreeRooms()
@@ -167,7 +189,7 @@ class SimulationRecord:
         return len(self.names)
 
     def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
-        """Add a submitted job to the record, with no start yet; return its number."""
+        """Add a submitted job that has not started to the record; return its number."""
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
@@ -196,10 +218,11 @@ class SimulationRecord:
         nodes: Mapping[str, int] | None = None,
         pods: int | None = None,
     ) -> None:
-        """Record that a job starts; only its first start counts for its wait.
+        """Record that a job starts. Only its first start counts for its wait.
 
-        demand: what it asks of the cluster. nodes: how many of its pods each node has, if that is known. pods: with how
-        many it starts, if these are not all.
+        demand: the amounts that it requests from the cluster.
+        nodes: the number of its pods on each node; None if that is unknown.
+        pods: the number of pods with which it starts; None for all.
         """
         self.moves += 1
         self.runs.start(job, at, demand, self._pods[job] if pods is None else pods)
@@ -209,7 +232,10 @@ class SimulationRecord:
             self._started[job] = at
 
     def resize(self, job: int, demand: Amounts, nodes: Mapping[str, int] | None, pods: int) -> None:
-        """Record that a job continues now with another number of pods. demand, nodes: see `start`."""
+        """Record that a job now continues with another number of pods.
+
+        demand, nodes: as in `start`.
+        """
         self._resizes[job] += 1
         self.runs.end(job, self.now)
         self.nodes.end(job, self.now)
@@ -222,11 +248,11 @@ class SimulationRecord:
         self._cluster[job] = self._clusters.setdefault(cluster, len(self._clusters))
 
     def forecast(self, job: int, wait: float) -> None:
-        """Record the wait that was forecast for a job as it was submitted."""
+        """Record the wait that was forecast for a job when it was submitted."""
         self._forecast[job] = wait
 
     def end(self, job: int, at: float, *, over_limit: bool = False) -> None:
-        """Record that a job ends at a time, which ends its run and its stays on nodes.
+        """Record the end of a job, which also ends its run and its stays on nodes.
 
         over_limit: whether its time limit ends it before its work is done.
         """
@@ -237,14 +263,20 @@ class SimulationRecord:
         self.nodes.end(job, at)
 
     def evict(self, job: int, lost: float) -> None:
-        """Record that a job is evicted now. lost: how many seconds of its work are lost by that, of each pod."""
+        """Record that a job is evicted now.
+
+        lost: the seconds of work that each of its pods loses.
+        """
         self._evictions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self.runs.end(job, self.now, lost=lost)
         self.nodes.end(job, self.now)
 
     def interrupt(self, job: int, lost: float) -> None:
-        """Record that a job loses nodes now. lost: how many seconds of its work are lost by that, of each pod."""
+        """Record that a job loses nodes now.
+
+        lost: the seconds of work that each of its pods loses.
+        """
         self._interruptions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self._interrupted[job] += lost * self._pods[job]
@@ -266,7 +298,7 @@ class SimulationRecord:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The ClusterQueues of jobs, by number."""
+        """The names of the jobs' ClusterQueues, by number."""
         return tuple(self._queues)
 
     def columns(self) -> JobColumns:
@@ -276,7 +308,7 @@ class SimulationRecord:
     def jobs(self) -> Iterator[JobOutcome]:
         """Yield the outcome of each job so far, in order of submission.
 
-        The wait of a job that has not started counts to now.
+        The wait of a job that has not started counts until now.
         """
         queues, clusters = list(self._queues), list(self._clusters)
         for job, name in enumerate(self.names):
@@ -303,7 +335,7 @@ class SimulationRecord:
             )
 
     def node_changes(self) -> Iterator[NodeChange]:
-        """Yield the changes of nodes, in order. A node that never changes is not among them."""
+        """Yield the changes of nodes, in order; none for a node that never changes."""
         nodes = list(self._nodes)
         for at, node, state in zip(self._node_at, self._node, self._node_state, strict=True):
             yield NodeChange(at, nodes[node], NODE_STATES[state])

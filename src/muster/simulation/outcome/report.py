@@ -1,4 +1,4 @@
-"""Report what became of the jobs of a simulation, as files."""
+"""Write the outcome of a simulation to files."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,16 @@ DECISIONS = "decisions.jsonl"
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
-    stopped: whether it was stopped before its end. waiting: the jobs that have not started, and why.
-    changes: the changes of used quota. timeline: the course of quotas, nodes and jobs over time, in regular bins.
-    nodes: which job ran where; empty for a large cluster. rooms: what was free on nodes.
-    remarks: what else people should know, such as jobs that are left out. node_changes: what nodes became, and when.
-    decisions: the newest of the decisions; decided: how many there were in all.
+    stopped: whether it was stopped before its end.
+    waiting: the jobs that have not started, with the reasons.
+    changes: the changes of used quota.
+    timeline: the course of quotas, nodes and jobs over time, in regular bins.
+    nodes: the stays of jobs on nodes; empty for a large cluster.
+    rooms: the samples of free room on nodes.
+    remarks: further remarks for users, such as about jobs that are left out.
+    node_changes: the changes of nodes, with their times.
+    decisions: the newest decisions.
+    decided: the number of all decisions.
     """
 
     scenario: str
@@ -50,9 +55,9 @@ class Report(Struct, frozen=True):
 
 
 def write_report(report: Report, folder: Path) -> None:
-    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, made if it is missing.
+    """Write `summary.json`, `jobs.csv`, `timeline.csv` and `decisions.jsonl` into a folder, created if missing.
 
-    A report with changes of nodes has a `nodes.csv`, too.
+    If nodes changed, a `nodes.csv` is written, too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     summary = msgspec.json.format(msgspec.json.encode(report.summary), indent=2)
@@ -65,7 +70,7 @@ def write_report(report: Report, folder: Path) -> None:
 
 
 def write_decisions(decisions: Iterable[Decision], file: Path) -> None:
-    """Write decisions into a file, one JSON object a line, in the given order. An existing file is replaced."""
+    """Write decisions into a file, one JSON object per line, in the given order. An existing file is replaced."""
     encoder = msgspec.json.Encoder()
     with file.open("wb") as stream:
         stream.writelines(encoder.encode(decision) + b"\n" for decision in decisions)

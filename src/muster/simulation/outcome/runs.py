@@ -1,4 +1,4 @@
-"""Keep the runs of all jobs of a simulation: numbers in arrays, as there may be a million of them."""
+"""Record the runs of all jobs of a simulation, as numbers in arrays, because there may be a million jobs."""
 
 from array import array
 from math import nan
@@ -10,10 +10,11 @@ Amounts = tuple[tuple[str, int], ...]
 class Runs:
     """The runs of all jobs. A job that was evicted has several.
 
-    jobs, starts, ends: by run; the end is not a number while the job runs. lost: the seconds that an eviction undid;
-    not a number without an eviction.
-    pods: how many pods it has. continued: whether the job ran right before with another number of pods.
-    demands: the number of what the job needs of the cluster while it runs, see `amounts`.
+    jobs, starts, ends: arrays with one entry per run; the end is NaN while the job runs.
+    lost: the seconds that an eviction wasted; NaN without an eviction.
+    pods: the number of pods.
+    continued: whether the job ran directly before, with another number of pods.
+    demands: the number of the amounts that the job needs while it runs; see `amounts`.
     """
 
     def __init__(self) -> None:
@@ -21,7 +22,7 @@ class Runs:
         self.continued = array("b")
         self.starts, self.ends, self.lost = array("d"), array("d"), array("d")
         self._amounts: dict[Amounts, int] = {}
-        self._open: dict[int, int] = {}  # the run of each job that runs
+        self._open: dict[int, int] = {}  # the run of each running job
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -33,14 +34,15 @@ class Runs:
 
     @property
     def amounts(self) -> list[Amounts]:
-        """What jobs ask for, by the number of the demand."""
+        """The amounts that jobs request, by the number of the demand."""
         return list(self._amounts)
 
     def start(self, job: int, at: float, demand: Amounts, pods: int, *, continued: bool = False) -> None:
-        """Add a run that begins.
+        """Add a run that starts.
 
-        demand: what the job needs of the cluster. pods: how many it has. continued: whether the job ran right before
-        with another number of pods.
+        demand: the amounts that the job needs from the cluster.
+        pods: the number of pods.
+        continued: whether the job ran directly before, with another number of pods.
         """
         self._open[job] = len(self.jobs)
         self.jobs.append(job)
@@ -52,7 +54,10 @@ class Runs:
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
     def end(self, job: int, at: float, *, lost: float = nan) -> None:
-        """End the run of a job, if the job runs. lost: how many seconds of it are lost; NaN without an eviction."""
+        """End the run of a job, if the job runs.
+
+        lost: the seconds of the run that an eviction wastes; NaN without an eviction.
+        """
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost

@@ -1,4 +1,4 @@
-"""Estimate a mean from a few values: Student's t distribution gives its confidence interval. Pure."""
+"""Estimate a mean from a few values, with a confidence interval from Student's t distribution. Pure."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -8,14 +8,14 @@ from statistics import fmean, stdev
 from msgspec import Struct
 
 CONFIDENCE = 0.95
-# The halvings in the search of a quantile, after which floating-point numbers differ no more.
+# The number of bisections in the search for a quantile, after which floating-point numbers no longer differ.
 _HALVINGS = 100
 
 
 class MeanEstimate(Struct, frozen=True):
-    """The mean of some values, one for each seed, with its confidence interval.
+    """The mean of some values, one per seed, with its confidence interval.
 
-    low, high: the ends of the interval; None with one value, which gives no interval.
+    low, high: the ends of the interval; None for a single value, which gives no interval.
     """
 
     mean: float

@@ -1,4 +1,4 @@
-"""Sum up what became of the jobs of a simulation. Pure."""
+"""Summarize the outcome of a simulation's jobs. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from muster.simulation.outcome.record import JobOutcome, QuotaChange
 
-# Slowdowns are bounded below by this run time, in seconds, as the literature does (Feitelson and Rudolph).
+# The minimum run time in seconds that bounds slowdowns, as in the literature (Feitelson and Rudolph).
 SLOWDOWN_SECONDS = 10.0
-# Nobody minds by what share of a shorter wait a forecast is wrong.
+# The minimum wait in seconds to which the error of a forecast is related; errors of shorter waits do not matter.
 FORECAST_SECONDS = 60.0
 
 
 class Spread(Struct, frozen=True):
-    """The mean, some percentiles and the largest of some values."""
+    """The mean, some percentiles and the maximum of some values."""
 
     mean: float
     p50: float
@@ -28,7 +28,7 @@ class Spread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Iterable[float]) -> "Spread | None":
-        """Return the mean, percentiles and largest of some values; None if there are no values."""
+        """Return the mean, percentiles and maximum of some values; None if there are no values."""
         ordered = sorted(values)
         if not ordered:
             return None
@@ -39,13 +39,17 @@ class Spread(Struct, frozen=True):
 class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
-    waiting: how many have not started. never: how many of these could not run even if nothing else did.
-    wait: seconds from submission to the first start, or so far, without the jobs that could never run.
-    slowdown: bounded slowdown of jobs that have ended. lost: pod seconds that evictions and interruptions undid.
-    forecast: the errors of the forecasts of jobs that waited and have started. interruptions: how often jobs lost
-    nodes. interrupted: the part of `lost` that these undid.
-    waited: how many jobs waited and have started. forecasts: how many of these have a forecast.
-    over_limit: how many of the ended jobs their time limits ended.
+    waiting: the number of jobs that have not started.
+    never: the number of these that could not run even on an otherwise empty cluster.
+    wait: the seconds from submission to the first start, or so far, without the jobs that could never run.
+    slowdown: the bounded slowdown of the jobs that have ended.
+    lost: the pod seconds that evictions and interruptions wasted.
+    forecast: the errors of the forecasts of jobs that waited and have started.
+    interruptions: how often jobs lost nodes.
+    interrupted: the part of `lost` that interruptions wasted.
+    waited: the number of jobs that waited and have started.
+    forecasts: the number of these that have a forecast.
+    over_limit: the number of jobs that were ended by their time limits.
     """
 
     submitted: int
@@ -66,9 +70,10 @@ class GroupSummary(Struct, frozen=True):
 
 
 class Use(Struct, frozen=True):
-    """The use of a queue's quota for one resource of one flavor, in the units of decisions (thousandths of a CPU).
+    """The use of a queue's quota for one resource of one flavor, in the units of decisions (millicores of CPU).
 
-    mean: over the time simulated. peak: the highest use at one time.
+    mean: the mean over the simulated time.
+    peak: the highest use at any time.
     """
 
     queue: str
@@ -79,9 +84,10 @@ class Use(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """The outcome of all jobs, and of those of each queue, each work and each size.
+    """The outcome of all jobs, and of the jobs of each queue, each source of work and each size.
 
-    seconds: how long was simulated. makespan: the time until the last job ended.
+    seconds: the simulated time.
+    makespan: the time until the last job ended.
     fairness: Jain's index of the mean slowdowns of the queues, from 1/n to 1; None without jobs that have ended.
     """
 
@@ -103,7 +109,7 @@ def summarize(
 ) -> Summary:
     """Return the summary of a simulation of `seconds` seconds.
 
-    never: the names of the jobs that could not run even if nothing else did.
+    never: the names of the jobs that could not run even on an otherwise empty cluster.
     """
     queues = {name: _summarize_group(some, never) for name, some in _group_jobs(jobs, attrgetter("queue")).items()}
     slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
@@ -124,12 +130,12 @@ def _group_jobs(jobs: Iterable[JobOutcome], by: Callable[[JobOutcome], Any]) -> 
 
 
 def _find_size(job: JobOutcome) -> int:
-    """Return the size class of a job: the number of doublings from one pod to as many as it has."""
+    """Return the size class of a job: how often 1 has to be doubled to reach its number of pods."""
     return max(0, job.pods - 1).bit_length()
 
 
 def _name_size(doublings: int) -> str:
-    """Return the numbers of pods of a size class: `1`, `2`, `3-4`, `5-8`."""
+    """Return the number or range of pods of a size class: `1`, `2`, `3-4`, `5-8`."""
     least, most = (1 << doublings >> 1) + 1, 1 << doublings
     return str(most) if most <= 2 else f"{least}-{most}"
 
@@ -165,7 +171,7 @@ def has_waited(job: JobOutcome) -> bool:
 def compute_forecast_error(job: JobOutcome) -> float | None:
     """Return the error of a job's forecast, as a fraction of its wait, or of a minute if the wait is shorter.
 
-    Return None if the job has no forecast, did not wait, or still waits.
+    Returns None if the job has no forecast, did not wait, or still waits.
     """
     if job.forecast is None or not has_waited(job):
         return None
@@ -173,10 +179,10 @@ def compute_forecast_error(job: JobOutcome) -> float | None:
 
 
 def compute_slowdown(job: JobOutcome) -> float | None:
-    """Return the bounded slowdown of a job: its time in the system divided by its run time, at least 1.
+    """Return the bounded slowdown of a job: the time from submission to end divided by its run time, at least 1.
 
-    The result is None if the job has not ended. A very short run time counts as longer than it is. The run time of a
-    job that its time limit ended is at most the time from its first start to its end.
+    Returns None if the job has not ended. A very short run time is raised to a minimum. The run time of a job that its
+    time limit ended is at most the time from its first start to its end.
     """
     if job.ended is None:
         return None
@@ -187,7 +193,10 @@ def compute_slowdown(job: JobOutcome) -> float | None:
 
 
 def find_percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least this share of the values does not exceed. ordered: not empty."""
+    """Return the smallest value that at least this share of the values does not exceed.
+
+    ordered: the sorted values; not empty.
+    """
     return ordered[max(0, ceil(share * len(ordered)) - 1)]
 
 

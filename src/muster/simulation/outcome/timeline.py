@@ -1,4 +1,4 @@
-"""Tell how used quotas, nodes and waiting jobs of a simulation went over time, in regular bins. Pure."""
+"""Compute used quotas, nodes and waiting jobs of a simulation over time, in regular bins. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,9 +23,11 @@ Series = Sequence[float]
 
 
 class QuotaSeries(Struct, frozen=True):
-    """The quota of a queue, means over bins.
+    """The quota of a queue, as means over bins.
 
-    nominal: what it is entitled to. borrowed: the use above that. lost: the use that evictions undid later.
+    nominal: the nominal quota.
+    borrowed: the use above the nominal quota.
+    lost: the use that later evictions wasted.
     """
 
     nominal: Series
@@ -37,8 +39,10 @@ class QuotaSeries(Struct, frozen=True):
 class JobSeries(Struct, frozen=True):
     """The jobs of a queue.
 
-    running, waiting, pods_running, pods_waiting: means over bins. backlog: the mean of the run times of waiting jobs
-    times their pods, in seconds. evictions: in each bin. lost: the pod seconds that these evictions undid.
+    running, waiting, pods_running, pods_waiting: means over bins.
+    backlog: the run times of waiting jobs times their pods, in seconds, as means over bins.
+    evictions: the number of evictions in each bin.
+    lost: the pod seconds that these evictions wasted.
     """
 
     running: Series
@@ -51,11 +55,14 @@ class JobSeries(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """What happened over time, in regular bins. Times are seconds; amounts are in the units of decisions.
+    """The course of a simulation, in regular bins. Times are seconds; amounts are in the units of decisions.
 
-    width: of a bin. edges: of the bins, one more than bins; the last bin may be shorter.
-    quotas: by queue, flavor and resource. jobs: by queue. demand: what running jobs ask for, by queue and resource.
-    capacity: what the nodes have, by resource; empty without nodes.
+    width: the width of a bin.
+    edges: the limits of the bins, one more than there are bins; the last bin may be shorter.
+    quotas: by queue, flavor and resource.
+    jobs: by queue.
+    demand: the amounts that running jobs request, by queue and resource.
+    capacity: the capacity of the nodes, by resource; empty without nodes.
     """
 
     width: float
@@ -69,8 +76,9 @@ class Timeline(Struct, frozen=True):
 class TimelineRow(Struct, frozen=True):
     """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes. CPUs are whole CPUs.
 
-    of: `quota`, `jobs`, `pods` or `nodes`. capacity: the nominal quota, or what the nodes have.
-    used: means over the bin; of jobs and pods, those that run.
+    of: `quota`, `jobs`, `pods` or `nodes`.
+    capacity: the nominal quota, or the capacity of the nodes.
+    used: the mean use over the bin; for jobs and pods, the number of running ones.
     """
 
     start: float
@@ -87,7 +95,7 @@ class TimelineRow(Struct, frozen=True):
 
 
 def build_timeline(record: SimulationRecord) -> Timeline:
-    """Return the timeline of what was simulated so far; without bins if no time has passed."""
+    """Return the timeline of the simulation so far; without bins if no time has passed."""
     bins = Bins.cover(record.now)
     if not len(bins):
         return Timeline(bins.width, (), {}, {}, {}, {})
@@ -153,7 +161,7 @@ def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str],
 
 
 def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
-    """Yield the rows of `timeline.csv`, in order of time: of quotas, jobs, pods and nodes for each bin."""
+    """Yield the rows of `timeline.csv`, in order of time: for quotas, jobs, pods and nodes in each bin."""
     demand: dict[str, list[float]] = {}
     for (_, resource), series in timeline.demand.items():
         total = demand.setdefault(resource, [0.0] * len(series))
@@ -177,11 +185,11 @@ def list_rows(timeline: Timeline) -> Iterator[TimelineRow]:
 
 
 def scale_amount(resource: str, amount: float) -> float:
-    """Return an amount in the unit that users know: CPUs are given in thousandths and returned as whole CPUs."""
+    """Return an amount in the unit for users: millicores as CPUs, any other amount unchanged."""
     return round(amount / 1000, 6) if resource == "cpu" else amount
 
 
 def _to_series(rows: Floats) -> list[list[float]]:
-    """Return rows as plain numbers rounded to three places, with negative numbers as 0."""
+    """Return rows as Python floats, rounded to three decimal places, with negative numbers as 0."""
     series: list[list[float]] = np.maximum(np.round(rows, 3), 0.0).tolist()
     return series

@@ -16,15 +16,21 @@ from muster.simulation.scenario.reading import Reading
 
 
 class Submission(Struct, frozen=True, gc=False):
-    """A job that is submitted.
+    """A job to be submitted.
 
-    at: seconds from the start. work: the number of its work. name: its name.
-    run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
-    size: how many pods it has; None for as many as the template has. priority: likewise.
-    local_queue: the LocalQueue, if it is another than that of its template; with a slash, of another namespace.
-    roles: its pods, if they are others than those of the template. user: who submitted it. gang: with how many pods it
-    may start. series: what the names of its user's jobs of this kind have in common.
-    startup: seconds from when all its pods have nodes until they are ready.
+    at: the time of submission, in seconds from the start.
+    work: the index of its source of work.
+    name: its name.
+    run_time: its run time in seconds, from when its pods have started.
+    limit: its time limit in seconds; None for no limit.
+    size: the number of its pods; None for the number in the template.
+    priority: its priority; None for the priority of the template.
+    local_queue: its LocalQueue, if it differs from the template's; with a slash for another namespace.
+    roles: its pods, if they differ from the template's.
+    user: the user who submitted it.
+    gang: the number of pods with which it may start.
+    series: the common part of the names of its user's jobs of this kind.
+    startup: the seconds from when all its pods have nodes until they are ready.
     """
 
     at: float
@@ -43,7 +49,7 @@ class Submission(Struct, frozen=True, gc=False):
 
 
 def list_submissions(reading: Reading) -> Iterator[Submission]:
-    """Return all jobs of the works of a scenario in order of submission, each made when it is taken.
+    """Yield all jobs of a scenario in order of submission; each is made only when it is requested.
 
     Raises `ScenarioError`, before the first job, if a value of the scenario cannot be drawn.
     """
@@ -111,14 +117,14 @@ def _draw_jobs(
 
 
 def _round_draw(value: float, least: int) -> int:
-    """Return a drawn number as a whole number between `least` and the most that the API allows."""
+    """Return a drawn number as an integer between `least` and the maximum that the API allows."""
     return round(max(least, min(value, MOST)))
 
 
 def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:
-    """Yield the jobs of a log in order of submission, at most as many as the work's `count`.
+    """Yield the jobs of a log in order of submission, at most the number in the work's `count`.
 
-    The simulation starts with the first one.
+    The simulation starts with the first job.
     """
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels
@@ -139,8 +145,8 @@ def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterato
 
 
 def translate_queue(work: Work, trace: Trace, queue: str) -> str:
-    """Return the LocalQueue for the jobs of a queue of a log; "" for the LocalQueue of the source of work.
+    """Return the LocalQueue for jobs from a queue of a log; "" for the LocalQueue of the source of work.
 
-    In a history of Muster, a queue that is not mapped keeps its name, unless the work has a queue.
+    In a history of Muster, a queue without a mapping keeps its name, unless the work has a queue.
     """
     return trace.queues.get(queue, queue if find_format(trace) == HISTORY and not work.queue else "")

@@ -1,7 +1,7 @@
-"""Turn the changes of a scenario into moments, in the order in which they happen. Pure.
+"""Turn the changes of a scenario into timed moments, in order. Pure.
 
-Whether a change makes sense is decided here as far as the scenario alone says so. Node failures are drawn here, too:
-they depend on the seed and the size of a pool, and not on the jobs.
+Changes are validated here as far as the scenario alone allows it. Node failures are drawn here, because they depend on
+the seed and the size of a pool, but not on the jobs.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from muster.simulation.scenario.source import suggest
 
 _WHEN = ("at", "arrivals")
 ACTIONS = tuple(name for name in ClusterChange.__struct_fields__ if name not in _WHEN)
-# Changes that may happen at random times; others depend on the order in which they happen.
+# Changes that may happen at random times. Others depend on the order in which they happen.
 _AT_RANDOM = ("lose", "cordon", "drain", "restart")
 _OUTAGES = ("lose", "cordon", "drain")
 
@@ -29,9 +29,11 @@ _OUTAGES = ("lose", "cordon", "drain")
 class Moment(Struct, frozen=True, gc=False):
     """A time at which something changes.
 
-    at: seconds from the start. number: the number of the change in the scenario. lasts: for how many seconds; None: for
-    ever.
-    node: the node of `fail`. returns: whether that node works again.
+    at: the time, in seconds from the start.
+    number: the number of the change in the scenario.
+    lasts: the duration in seconds; None for no end.
+    node: the node, for a `fail` change.
+    returns: whether that node works again at this time, rather than failing.
     """
 
     at: float
@@ -42,24 +44,25 @@ class Moment(Struct, frozen=True, gc=False):
 
 
 def name_nodes(pool: NodePool, count: int) -> list[str]:
-    """Return the names of the nodes of a pool of this size."""
+    """Return the names of the nodes of a pool with this number of nodes."""
     return [f"{pool.name}-{number}" for number in range(count)]
 
 
 def find_largest_size(spec: Spec, pool: NodePool) -> int:
-    """Return how many nodes a pool has when it is largest."""
+    """Return the maximum number of nodes that a pool ever has."""
     return max(pool.count, *(one.scale.count for one in spec.changes if one.scale and one.scale.pool == pool.name), 0)
 
 
 def find_action(change: ClusterChange) -> tuple[str, Any]:
-    """Return the name of the one action of a change that has been checked, and the action."""
+    """Return the name of a validated change's only action, and the action."""
     return next((name, action) for name in ACTIONS if (action := getattr(change, name)) is not None)
 
 
 def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of the nodes that match all set fields of a choice, in order.
 
-    nodes: the nodes by name. pools: the names of the nodes of each pool, which may not exist yet.
+    nodes: the existing nodes by name.
+    pools: the names of the nodes of each pool, which may not exist yet.
     """
     names: Iterable[str] = pools[choice.pool] if choice.pool else choice.nodes or nodes
     allowed = set(choice.nodes) if choice.nodes else None
@@ -72,10 +75,12 @@ def choose_nodes(choice: NodeChoice, nodes: Mapping[str, Node], pools: Mapping[s
 
 
 def list_times(change: ClusterChange, start: datetime) -> list[float]:
-    """Return when a change with `at` happens, in seconds from the start, in order. start: the time of day then.
+    """Return the times of a change with `at`, in seconds from the start, in order.
+
+    start: the date and time of the scenario's start.
 
     Raises:
-        DrawError: a time is none.
+        DrawError: a time is invalid.
     """
     assert change.at is not None, "the change has been checked"
     return sorted(parse_moment(at, start) for at in (change.at if isinstance(change.at, tuple) else (change.at,)))
@@ -101,9 +106,9 @@ def list_moments(reading: Reading, failing: Mapping[int, Sequence[str]]) -> Iter
 def draw_failures(
     nodes: Sequence[str], number: int, uptime: float, downtime: float, random: Random
 ) -> Iterator[Moment]:
-    """Yield when each of some nodes breaks and works again, endlessly; both times are exponentially distributed.
+    """Yield when each of some nodes fails and works again, endlessly; both intervals are exponentially distributed.
 
-    uptime, downtime: the means, in seconds.
+    uptime, downtime: the mean intervals, in seconds.
     """
     heap = [(random.expovariate(1 / uptime), index, False) for index in range(len(nodes))]
     heapq.heapify(heap)
@@ -128,11 +133,11 @@ def _make_span(reading: Reading, value: Any) -> Draw | None:
     return None if value is None else make_draw(value, parse_seconds, reading.samples)
 
 
-# What is refused.
+# Validation.
 
 
 def require_changes(reading: Reading) -> None:
-    """Raise `ScenarioError` for the first change that does not say what it changes, or when."""
+    """Raise `ScenarioError` for the first change that does not define what it changes, or when."""
     for number, change in enumerate(reading.scenario.spec.changes):
         try:
             _require_change(reading, change)
@@ -221,9 +226,10 @@ def _try_span(reading: Reading, path: str, value: Any) -> None:
 
 
 def require_nodes(reading: Reading, nodes: Mapping[str, Node], pools: Mapping[str, Sequence[str]]) -> None:
-    """Raise `ScenarioError` for a change of nodes that never exist, or of more nodes than there are.
+    """Raise `ScenarioError` for a change of nodes that never exist, or of more nodes than exist.
 
-    nodes: all nodes that ever exist, by name. pools: the names of the nodes of each pool.
+    nodes: all nodes that ever exist, by name.
+    pools: the names of the nodes of each pool.
     """
     for number, change in enumerate(reading.scenario.spec.changes):
         name, action = find_action(change)

@@ -1,4 +1,4 @@
-"""Draw values and arrivals as a scenario distributes them. Pure: the same source of chance gives the same values."""
+"""Draw values and arrivals from a scenario's distributions. Pure: the same random generator gives the same values."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ DAY = 86_400.0
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _SHORT_HOUR = re.compile(r"^(?=\d:)")
 _HOUR = 3600.0
-# With a larger sigma, values leave the range of floating-point numbers.
+# With a larger sigma, values exceed the range of floating-point numbers.
 _MOST_SIGMA = 100.0
 
 Draw = Callable[[Random], float]
@@ -24,9 +24,10 @@ Samples = Mapping[str, Sequence[float]]
 
 
 class DrawError(ValueError):
-    """The error of a value that cannot be drawn.
+    """A value that cannot be drawn.
 
-    path: the field, below the value. why: what is wrong, for people.
+    path: the path of the field, relative to the value.
+    why: the reason, for users.
     """
 
     def __init__(self, path: str, why: str) -> None:
@@ -36,10 +37,10 @@ class DrawError(ValueError):
 
 
 def parse_seconds(text: str | float) -> float:
-    """Return a time span in seconds: a number of seconds, or Go's form (`1h30m`), in which days are `d`.
+    """Return a duration in seconds: a number of seconds, or Go's format (`1h30m`) with `d` for days.
 
     Raises:
-        DrawError: the text is no time span, or is negative.
+        DrawError: the text is not a duration, or is negative.
     """
     try:
         seconds = float(text) if isinstance(text, int | float) else _parse_span(text)
@@ -51,9 +52,9 @@ def parse_seconds(text: str | float) -> float:
 
 
 def parse_moment(text: str | float, start: datetime) -> float:
-    """Return a point of time in seconds from the start: a time span from then, a date and time, or a time of day.
+    """Return a time in seconds from the start, from a duration since the start, a date and time, or a time of day.
 
-    The time of day is the first one from the start on. Both are of the start's zone, unless the text names another.
+    A time of day is its first occurrence from the start on. A time without a zone is in the start's time zone.
 
     Raises:
         DrawError: the text is none of these, or a time before the start.
@@ -86,7 +87,7 @@ def _parse_span(text: str) -> float:
 
 
 def parse_limit(text: str | float) -> float:
-    """Return a time limit in seconds. Raises `DrawError` for what is no time span, and for 0."""
+    """Return a time limit in seconds. Raises `DrawError` if it is not a positive duration."""
     seconds = parse_seconds(text)
     if seconds == 0:
         raise DrawError("", "a limit of 0 ends a job at its start: leave out limit for jobs without one")
@@ -109,9 +110,10 @@ def parse_size(text: str | float) -> float:
 
 
 def parse_value(text: str | float, parse: Parse) -> float:
-    """Return a value that jobs have as it is: a number of pods or a priority is a whole number, and a mean need not be.
+    """Return a constant value of jobs.
 
-    Raises `DrawError` if `parse` does, and for another number.
+    Numbers of pods and priorities must be integers, unlike the mean of a distribution.
+    Raises the errors of `parse`, and `DrawError` for a number that must be an integer.
     """
     value = parse(text)
     if parse in _WHOLE and not value.is_integer():
@@ -119,9 +121,9 @@ def parse_value(text: str | float, parse: Parse) -> float:
     return value
 
 
-# The functions that parse numbers which are rounded once they are drawn.
+# The parsers of numbers that are rounded after they are drawn.
 _WHOLE: Collection[Parse] = (parse_number, parse_size)
-# The functions that parse the values of work that may be drawn, by field.
+# The parsers of the values of work that may be drawn, by field.
 PARSERS: Mapping[str, Parse] = {
     "run_time": parse_seconds,
     "limit": parse_limit,
@@ -132,10 +134,11 @@ PARSERS: Mapping[str, Parse] = {
 
 
 def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
-    """Return a function that draws a random value, or always returns a value that is no distribution.
+    """Return a function that draws a random value, or that always returns the value if it is a constant.
 
-    parse: parses each number. samples: the values of empirical distributions, by file. Raises `DrawError` if the
-    distribution is not set, or wrong.
+    parse: parses each number.
+    samples: the values of empirical distributions, by file.
+    Raises `DrawError` if the distribution is not set, or invalid.
     """
     if not isinstance(value, Distribution):
         return _draw_constant(parse_value(value, parse))
@@ -153,7 +156,7 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         low, high = (parse_value(end, parse) for end in (value.uniform.low, value.uniform.high))
         if high < low:
             raise DrawError("", "to is less than from")
-        # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
+        # each integer of the range, including the first and last, gets an interval of the same length before rounding
         margin = 0.5 if parse in _WHOLE else 0.0
         return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
@@ -180,10 +183,10 @@ def _draw_constant(value: float) -> Draw:
 
 
 def draw_arrivals(arrivals: Arrivals, start: datetime, random: Random) -> Iterator[float]:
-    """Yield when jobs arrive, in seconds from the start, in order; endlessly, except for bursts.
+    """Yield the arrival times of jobs, in seconds from the start, in order; endlessly, except for bursts.
 
     Raises:
-        DrawError: the arrivals do not say when jobs arrive.
+        DrawError: not exactly one kind of arrivals is set.
     """
     if sum(getattr(arrivals, name) is not None for name in arrivals.__struct_fields__) != 1:
         raise DrawError("", f"exactly one of {', '.join(arrivals.__struct_fields__)} is needed")
@@ -227,10 +230,10 @@ def _draw_bursts(burst: Burst, start: datetime) -> Iterator[float]:
 
 
 def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[float]:
-    """Return random arrivals whose rate follows the hour and the day; endless.
+    """Yield random arrivals, endlessly, with a rate that depends on the hour and the day.
 
-    They are drawn at the highest rate of the week, and dropped in proportion to the rate of their hour (thinning).
-    Raises `DrawError` for wrong weights.
+    Arrivals are drawn at the highest rate of the week, and dropped in proportion to the rate of their hour (thinning).
+    Raises `DrawError` for invalid weights.
     """
     for name, weights, number in (("hours", weekly.hours, 24), ("days", weekly.days, 7)):
         if len(weights) != number or min(weights) < 0 or sum(weights) == 0:

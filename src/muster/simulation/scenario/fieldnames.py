@@ -1,4 +1,4 @@
-"""Name the fields that each part of a scenario or a manifest may have, for errors about unknown ones. Pure."""
+"""List the fields that each part of a scenario or a manifest may have, for errors about unknown fields. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _STEP = re.compile(r"([^.\[\]]+)|\[[^\]]*\]")
 
 
 def list_fields(path: str) -> Sequence[str]:
-    """Return the fields that the part at a path has, such as `spec.work[0].trace`; () if it is no part."""
+    """Return the fields of the part of a scenario at a path, such as `spec.work[0].trace`; () if it is no part."""
     part = describe_part(Scenario)
     for name in _STEP.findall(path):
         part = enter_part(part, name)
@@ -21,17 +21,17 @@ def list_fields(path: str) -> Sequence[str]:
 
 
 def describe_part(type: type[Any]) -> inspect.Type | None:
-    """Return the description of a type whose parts `enter_part` finds."""
+    """Return the description of a type, from which `enter_part` finds the parts."""
     return _find_part(inspect.type_info(type))
 
 
 def name_fields(part: inspect.Type | None) -> Sequence[str]:
-    """Return the fields that a part has; () if it has none, or any."""
+    """Return the fields of a part; () if it has none, or accepts any field."""
     return [field.encode_name for field in part.fields] if isinstance(part, inspect.StructType) else ()
 
 
 def enter_part(part: inspect.Type | None, name: str) -> inspect.Type | None:
-    """Return the part that a field of a part is, or an item of a list or a map; None if the field is unknown."""
+    """Return the part in a field of `part`, or in an item of a list or map; None if the field is unknown."""
     if isinstance(part, inspect.StructType):
         return _find_part(next((field.type for field in part.fields if field.encode_name == name), None))
     if isinstance(part, inspect.DictType):
@@ -40,7 +40,7 @@ def enter_part(part: inspect.Type | None, name: str) -> inspect.Type | None:
 
 
 def _find_part(type: inspect.Type | None) -> inspect.Type | None:
-    """Return the alternative of a type that has fields or items, if the type has alternatives."""
+    """Return the alternative with fields or items, if a type has alternatives; else the type itself."""
     if isinstance(type, inspect.Metadata):
         return _find_part(type.type)
     if not isinstance(type, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""Define scenarios: what cluster there is, what work comes, and what is asserted of the outcome.
+"""The data model of scenarios: the cluster, the submitted work, and the assertions on the outcome.
 
 A scenario is a YAML file of the kind `Scenario`. Queues, flavors, nodes and jobs in it are ordinary manifests.
 """
@@ -13,7 +13,7 @@ KIND = "Scenario"
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """A part of a scenario's document. Reading fails for a field that the part does not have."""
+    """A part of a scenario's document. Decoding fails for unknown fields."""
 
 
 class Meta(Part, frozen=True):
@@ -23,7 +23,7 @@ class Meta(Part, frozen=True):
 
 
 class Range(Part, frozen=True):
-    """A distribution of values between `low` and `high`, all equally likely."""
+    """A uniform distribution of values between `low` and `high`."""
 
     low: str | float = msgspec.field(name="from")
     high: str | float = msgspec.field(name="to")
@@ -46,9 +46,9 @@ class Lognormal(Part, frozen=True):
 
 
 class Distribution(Part, frozen=True):
-    """The distribution of a value; exactly one field is set.
+    """The distribution of a value. Exactly one field is set.
 
-    empirical: a file with one value in each line, all equally likely.
+    empirical: a file with one value per line, all equally likely.
     """
 
     constant: str | float | None = None
@@ -63,28 +63,40 @@ Value = str | float | Distribution
 
 
 class Poisson(Part, frozen=True):
-    """Random arrivals that do not depend on each other (Poisson). every: the mean time between two."""
+    """Random, independent arrivals (Poisson).
+
+    every: the mean interval between two arrivals.
+    """
 
     every: str | float
 
 
 class Regular(Part, frozen=True):
-    """Arrivals at regular intervals. every: the time between two."""
+    """Arrivals at regular intervals.
+
+    every: the interval between two arrivals.
+    """
 
     every: str | float
 
 
 class Burst(Part, frozen=True):
-    """Arrivals of many jobs at once. at: the times. count: how many jobs come each time."""
+    """Arrivals of several jobs at the same time.
+
+    at: the times of the bursts.
+    count: the number of jobs in each burst.
+    """
 
     at: tuple[str | float, ...]
     count: int
 
 
 class Weekly(Part, frozen=True):
-    """Independent arrivals whose rate follows the hour and the day.
+    """Random, independent arrivals with a rate that depends on the hour and the day.
 
-    every: the mean time between two, over the week. hours: 24 weights, from midnight. days: 7 weights, from Monday.
+    every: the mean interval between two arrivals, over the week.
+    hours: 24 weights, from midnight.
+    days: 7 weights, from Monday.
     """
 
     every: str | float
@@ -93,7 +105,10 @@ class Weekly(Part, frozen=True):
 
 
 class Arrivals(Part, frozen=True):
-    """The times at which jobs are submitted; exactly one field is set. uniform: at regular intervals."""
+    """The times at which jobs are submitted. Exactly one field is set.
+
+    uniform: regular intervals.
+    """
 
     poisson: Poisson | None = None
     uniform: Regular | None = None
@@ -104,9 +119,11 @@ class Arrivals(Part, frozen=True):
 class ComputedColumn(Part, frozen=True):
     """A value that is computed from the columns of a table: `(column - minus) * times / per`, in a unit.
 
-    times, per: a column or a number. unit: of times ms, s, m, h or d; of amounts a suffix of Kubernetes (m, Mi, Gi).
-    values: numbers for words. separator: what separates alternatives. key: of a cell such as `cpu=4,gres/gpu=2`, which
-    of its values.
+    times, per: a column or a number.
+    unit: for times ms, s, m, h or d; for amounts a Kubernetes suffix (m, Mi, Gi).
+    values: the numbers that stand for words.
+    separator: the separator of alternatives.
+    key: in a cell such as `cpu=4,gres/gpu=2`, the key of the value to use.
     """
 
     column: str
@@ -126,9 +143,13 @@ Cell = str | ComputedColumn
 class JobColumns(Part, frozen=True):
     """The columns of a table of jobs.
 
-    submit: a number of seconds, or a date and time. limit: the requested time. pods: 1 if no column says it.
-    gang: with how many pods a job may start; by default, with all. requests: what each pod requests, by resource.
-    node_selector: what the labels of its nodes must be, by label. id: what the name of a job ends with.
+    submit: the time of submission, as a number of seconds, or as a date and time.
+    limit: the requested time limit.
+    pods: the number of pods; 1 without a column.
+    gang: the number of pods with which a job may start; by default all of them.
+    requests: the requests of each pod, by resource.
+    node_selector: the required values of node labels, by label.
+    id: the suffix of the job's name.
     """
 
     submit: Cell | None = None
@@ -145,7 +166,11 @@ class JobColumns(Part, frozen=True):
 
 
 class NodeColumns(Part, frozen=True):
-    """The columns of a table of nodes. allocatable: what a node has, by resource. labels: by name."""
+    """The columns of a table of nodes.
+
+    allocatable: the allocatable amounts of a node, by resource.
+    labels: the labels of a node, by name.
+    """
 
     name: Cell | None = None
     allocatable: dict[str, Cell] | None = None
@@ -155,13 +180,14 @@ class NodeColumns(Part, frozen=True):
 class Trace(Part, frozen=True):
     """A log of jobs that ran.
 
-    file: beside the scenario.
-    format: `swf`, `csv`, or one of `logs.formats`; by default, what the name of the file says.
-    columns: of a table; of a known format, those that differ. header: the names of the columns, where no line has them.
-    start: the time of the log at which the scenario starts; by default, that of the first job.
-    speed: how much faster its jobs come than they did: 1.2 for 20 % more of them at a time.
-    queues: the LocalQueue of each queue of the log; other jobs go to the `queue` of the work.
-    limits: the time limits of its jobs: those that the log has, or exactly their run times, or none.
+    file: the path of the log, relative to the scenario.
+    format: `swf`, `csv`, or one of `logs.formats`; by default, the format for the name of the file.
+    columns: the columns of a table; for a known format, only those that differ.
+    header: the names of the columns, if the file has no header line.
+    start: the time of the log at which the scenario starts; by default, the submission of the first job.
+    speed: the factor by which jobs arrive faster than in the log: 1.2 for 20 % more jobs in the same time.
+    queues: the LocalQueue for each queue of the log; other jobs go to the `queue` of the work.
+    limits: the time limits of the jobs: those in the log, or exactly their run times, or none.
     """
 
     file: str
@@ -175,9 +201,10 @@ class Trace(Part, frozen=True):
 
 
 class Checkpoint(Part, frozen=True):
-    """The way in which a job writes checkpoints.
+    """How a job writes checkpoints.
 
-    every: the work between two checkpoints. cost: how long writing one takes.
+    every: the work between two checkpoints.
+    cost: the time that writing a checkpoint takes.
     """
 
     every: str | float
@@ -185,21 +212,22 @@ class Checkpoint(Part, frozen=True):
 
 
 class Work(Part, frozen=True):
-    """Jobs that come from one source.
+    """Jobs from one source.
 
-    name: the name of the source, which begins the names of its jobs.
-    template: the manifest of a Job or JobSet. For a trace: of a Job with the pod that stands for one processor; a trace
-    that says what pods request needs none.
-    queue: the LocalQueue, as `name` or `namespace/name`; by default, the queue that the template names.
-    arrivals, count: when its jobs come, and how many of them at the most.
-    trace: the log that gives arrivals, run times and sizes instead. history: the same, of `muster history -o jsonl`.
-    run_time: how long a job runs once its pods have started.
-    limit: the time after which a job is ended, which backfill counts on; by default, as the template says.
-    size: how many pods run side by side, instead of the template's number; of a JobSet, the replicas of its first role.
-    priority: the priority, instead of that of the template's class.
-    checkpoint: how its jobs keep what they have done; without it, an interrupted job starts from nothing.
-    startup: how long its pods need to be ready once all have a node; run_time begins then.
-    pod_group: the manifest of a PodGroup that each of its jobs has, which says how close to each other its pods run.
+    name: the name of the source, and the prefix of its jobs' names.
+    template: the manifest of a Job or JobSet. With a trace, its pod represents one processor; if the trace records the
+    requests of pods, no template is needed.
+    queue: the LocalQueue, as `name` or `namespace/name`; by default, the queue in the template.
+    arrivals, count: the times at which jobs arrive, and their maximum number.
+    trace: a log that defines arrivals, run times and sizes instead.
+    history: a log like `trace`, from `muster history -o jsonl`.
+    run_time: the run time of a job, from when its pods have started.
+    limit: the time limit of a job, on which backfill relies; by default, the limit in the template.
+    size: the number of concurrent pods, instead of the template's; for a JobSet, the replicas of its first role.
+    priority: the priority, instead of the priority of the template's class.
+    checkpoint: how its jobs write checkpoints; without it, an interrupted job restarts from the beginning.
+    startup: the time from when all pods have a node until they are ready; run_time starts then.
+    pod_group: the manifest of a PodGroup for each of its jobs, which defines how close together its pods run.
     """
 
     name: str = ""
@@ -221,8 +249,10 @@ class Work(Part, frozen=True):
 class State(Part, frozen=True):
     """The state of a cluster at the start of a scenario.
 
-    file: the output of `muster snapshot`, beside the scenario. remaining: how long running jobs still run. run_time:
-    how long waiting jobs will run. By default, a job runs as long as its user expects, or until its time limit.
+    file: the path of the output of `muster snapshot`, relative to the scenario.
+    remaining: the remaining run time of running jobs.
+    run_time: the run time of waiting jobs.
+    By default, a job runs for the time that its user expects, or until its time limit.
     """
 
     file: str
@@ -231,12 +261,12 @@ class State(Part, frozen=True):
 
 
 class NodePool(Part, frozen=True):
-    """Nodes that are alike, made from a template or a table.
+    """Equal nodes, made from a template or a table.
 
-    template: a Node manifest; each node's name is the pool's name and a number. count: how many there are at the start.
-    like: the name of a Node of the manifests or of the state instead, which all nodes of the pool are like.
-    file: a table of nodes instead, with its format and columns as of a trace; `template` is then what all of them have
-    in common.
+    template: a Node manifest. The name of each node is the pool's name and a number.
+    count: the number of nodes at the start.
+    like: instead of a template, the name of a Node in the manifests or in the state, which the pool's nodes copy.
+    file: a table of nodes instead, with format and columns as in a trace; `template` then contains the common fields.
     """
 
     name: str = ""
@@ -250,18 +280,23 @@ class NodePool(Part, frozen=True):
 
 
 class Loss(Part, frozen=True):
-    """A time in which the manager cannot reach a worker cluster, whose jobs run on. lasts: by default, for ever."""
+    """An interval in which the manager cannot connect to a worker cluster, whose jobs continue.
+
+    lasts: the duration; by default, no end.
+    """
 
     at: str | float
     lasts: str | float | None = msgspec.field(default=None, name="for")
 
 
 class WorkerCluster(Part, frozen=True):
-    """A cluster that runs jobs of the manager, or several that are alike.
+    """One or several equal clusters that run jobs of the manager.
 
-    name: the name of its MultiKueueCluster; of several, what comes before their numbers. count: how many there are.
-    manifests: its queues, flavors and nodes: manifests, or files of them beside the scenario.
-    nodes: its pools of nodes. lost: when the manager cannot reach it.
+    name: the name of its MultiKueueCluster; with several clusters, the prefix before their numbers.
+    count: the number of clusters.
+    manifests: its queues, flavors and nodes, as manifests or as paths of files relative to the scenario.
+    nodes: its pools of nodes.
+    lost: the intervals in which the manager cannot connect to it.
     """
 
     name: str
@@ -272,9 +307,11 @@ class WorkerCluster(Part, frozen=True):
 
 
 class NodeChoice(Part, frozen=True):
-    """A selection of nodes: those that match all fields that are set; all nodes if none is.
+    """A selection of the nodes that match all set fields; all nodes if no field is set.
 
-    nodes: their names. pool: the name of a pool. labels: labels that they have.
+    nodes: the names of the nodes.
+    pool: the name of a pool.
+    labels: labels that the nodes have.
     """
 
     nodes: tuple[str, ...] = ()
@@ -283,9 +320,10 @@ class NodeChoice(Part, frozen=True):
 
 
 class Outage(NodeChoice, frozen=True):
-    """Nodes that are out of use for a time.
+    """Nodes that are unusable for a time.
 
-    count: how many of the selected nodes, drawn at random; by default, all. lasts: for how long; by default, for ever.
+    count: the number of selected nodes, drawn at random; by default, all.
+    lasts: the duration; by default, no end.
     """
 
     count: int | None = None
@@ -293,9 +331,10 @@ class Outage(NodeChoice, frozen=True):
 
 
 class Failures(NodeChoice, frozen=True, kw_only=True):
-    """Nodes that break at random, each by itself.
+    """Nodes that fail at random, independently of each other.
 
-    mtbf: the mean time until a node breaks. mttr: the mean time until it is back.
+    mtbf: the mean time between the repair of a node and its next failure.
+    mttr: the mean time until a failed node works again.
     """
 
     mtbf: str | float
@@ -312,7 +351,7 @@ class Scaling(Part, frozen=True):
 class PlannedQuotaChange(Part, frozen=True):
     """New quotas of a ClusterQueue or Cohort, by resource.
 
-    flavor: the flavor whose quotas change; by default, the only one with the resource.
+    flavor: the flavor whose quotas change; by default, the only flavor with the resource.
     """
 
     cluster_queue: str = ""
@@ -324,7 +363,10 @@ class PlannedQuotaChange(Part, frozen=True):
 
 
 class QueueStop(Part, frozen=True):
-    """A queue that is stopped, or released by the policy `None`. lasts: when it is released; by default, never."""
+    """The stop of a queue, or its release with the policy `None`.
+
+    lasts: the time until its release; by default, never.
+    """
 
     cluster_queue: str = ""
     local_queue: str = ""
@@ -333,18 +375,26 @@ class QueueStop(Part, frozen=True):
 
 
 class EngineRestart(Part, frozen=True):
-    """A restart of the engine. lasts: the time between its stop and its start, in which nothing is decided."""
+    """A restart of the engine.
+
+    lasts: the time between its stop and its start, in which no decisions are made.
+    """
 
     lasts: str | float = msgspec.field(name="for")
 
 
 class ClusterChange(Part, frozen=True):
-    """A change of the cluster; exactly one of the fields after the first two is set.
+    """A change of the cluster. Exactly one of the fields after the first two is set.
 
-    at: when. arrivals: when, instead, at random or regularly.
-    lose: nodes break, and what runs on them is interrupted. fail: nodes break and come back at random.
-    cordon: nodes take nothing new. drain: nodes take nothing new, and what runs on them is interrupted.
-    scale: a pool grows or shrinks. quota: quotas change. stop: a queue is stopped or released.
+    at: the times of the change.
+    arrivals: random or regular times of the change, instead of `at`.
+    lose: nodes fail, and their pods are interrupted.
+    fail: nodes fail and recover at random.
+    cordon: nodes accept no new pods.
+    drain: nodes accept no new pods, and their pods are interrupted.
+    scale: a pool grows or shrinks.
+    quota: quotas change.
+    stop: a queue is stopped or released.
     apply: the changed fields of a ClusterQueue, Cohort or LocalQueue, as a manifest.
     restart: the engine stops, and starts again.
     """
@@ -363,9 +413,10 @@ class ClusterChange(Part, frozen=True):
 
 
 class Variant(Part, frozen=True):
-    """What is different in a variant of a scenario.
+    """The differences of a variant from its scenario.
 
-    spec: is merged into the spec of the scenario. manifests: are merged into the manifests of the same kind and name.
+    spec: merged into the spec of the scenario.
+    manifests: merged into the manifests of the same kind and name.
     settings: values by path, such as `clusterQueues.team-a.nominalQuota.cpu`.
     """
 
@@ -376,17 +427,19 @@ class Variant(Part, frozen=True):
 
 
 class Spec(Part, frozen=True):
-    """The body of a scenario.
+    """The spec of a scenario.
 
-    seed: the source of everything that is drawn. start: the time of day at which the simulation begins.
-    state: the state of a cluster from which it begins, at the time of that state.
-    until: when it ends at the latest; by default, when all work has ended.
-    manifests: files beside the scenario with queues, flavors, classes and nodes; they may also follow it in its file.
-    clusters: the worker clusters to which its queues send jobs by MultiKueue.
-    changes: what breaks, and what administrators change, while the scenario is played.
-    assertions: what must hold of the outcome, such as `p99(wait, queue=prod) < 30m`.
-    forecasts: for which jobs that wait a start is forecast as they come; `some` costs a fixed share of the time.
-    variants: what the scenario is compared with.
+    seed: the seed of all random draws.
+    start: the date and time at which the simulation starts.
+    state: the state of a cluster from which the simulation starts, at the time of that state.
+    until: the latest end; by default, the end of all work.
+    manifests: paths, relative to the scenario, of files with queues, flavors, classes and nodes; these manifests may
+    also follow the scenario in its file.
+    clusters: the worker clusters to which its queues dispatch jobs with MultiKueue.
+    changes: failures, and changes by administrators, during the simulation.
+    assertions: the conditions on the outcome, such as `p99(wait, queue=prod) < 30m`.
+    forecasts: the waiting jobs whose start is forecast when they arrive; `some` costs a fixed share of the time.
+    variants: the variants to compare the scenario with.
     """
 
     seed: int = 1

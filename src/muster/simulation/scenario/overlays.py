@@ -1,7 +1,7 @@
-"""Change the documents of a scenario for one of its variants. Pure: the documents given are not changed.
+"""Change the documents of a scenario for one of its variants. Pure: the given documents are not modified.
 
-An overlay is merged: maps merge, `null` removes a field, lists whose items all have names merge by these, and any other
-value replaces what is there. `$patch: delete` in a named item or a manifest removes it.
+An overlay is merged: maps are merged by key, `null` removes a field, lists in which all items have names are merged by
+name, and any other value replaces the existing one. `$patch: delete` in a named item or a manifest removes it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,18 +17,20 @@ from muster.simulation.scenario.paths import PathError, begins_with_field, set_f
 _DIRECTIVE = "$patch"
 _DELETE = "delete"
 _NAMES = ("apiVersion", "kind")
-# What makes all variants play the same draws, and what a variant cannot have itself.
+# The fields that make all variants use the same random draws, and fields that a variant cannot have itself.
 _FIXED = ("seed", "variants")
 
 
 class OverlayError(ValueError):
-    """The error of an overlay that does not fit the scenario; the text begins with where the user wrote the overlay."""
+    """An overlay that does not match the scenario. The message starts with where the user wrote the overlay."""
 
 
 class Overlay(Struct, frozen=True):
-    """What is different in a variant. context: where the user wrote it, with which errors begin.
+    """The differences of a variant.
 
-    spec: is merged into the spec of the scenario. manifests: are merged into those of the same kind and name.
+    context: where the user wrote it, as the start of error messages.
+    spec: merged into the spec of the scenario.
+    manifests: merged into the manifests of the same kind and name.
     settings: values by path.
     """
 
@@ -58,10 +60,9 @@ def vary_scenario(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> d
 
 
 def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -> list[Manifest]:
-    """Return the manifests with those of overlays merged into them: changed, added or deleted.
+    """Return the manifests after merging the manifests of overlays: changed, added or deleted.
 
-    Raises `OverlayError` if a manifest of an overlay does not say which object it changes, or deletes one that is not
-    there.
+    Raises `OverlayError` if a manifest of an overlay does not identify an object, or deletes one that does not exist.
     """
     varied = list(manifests)
     for one in overlays:
@@ -81,9 +82,9 @@ def vary_manifests(manifests: Iterable[Manifest], overlays: Iterable[Overlay]) -
 
 
 def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> tuple[dict[str, Any], list[Overlay]]:
-    """Return the document of a scenario with those settings of overlays that lead into it, and the overlays without.
+    """Return a scenario's document after applying overlays' settings of its fields, and the overlays without them.
 
-    The other settings lead into manifests. Raises `OverlayError` if a path leads nowhere.
+    The remaining settings apply to manifests. Raises `OverlayError` if a path matches nothing.
     """
     scenario = dict(document)
     remaining = []
@@ -102,9 +103,10 @@ def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> tupl
 def set_in_manifests(
     manifests: Iterable[Manifest], overlays: Iterable[Overlay], pools: Collection[str]
 ) -> list[Manifest]:
-    """Return the manifests with the settings of overlays. Unchanged manifests are the same objects.
+    """Return the manifests after applying the settings of overlays. Unchanged manifests are the same objects.
 
-    pools: what a path may call the pools of nodes, for the error. Raises `OverlayError` if a path leads nowhere.
+    pools: the names that a path may use for pools of nodes, for the error.
+    Raises `OverlayError` if a path matches nothing.
     """
     varied = list(manifests)
     for one in overlays:
@@ -120,7 +122,7 @@ def set_in_manifests(
 
 @contextmanager
 def _naming(overlay: Overlay) -> Iterator[None]:
-    """Begin the errors of paths with where the user wrote the overlay. Raises `OverlayError`."""
+    """Prefix errors about paths with where the user wrote the overlay. Raises `OverlayError`."""
     try:
         yield
     except PathError as error:
@@ -130,7 +132,7 @@ def _naming(overlay: Overlay) -> Iterator[None]:
 def merge(value: Any, patch: Any) -> Any:
     """Return a value with a patch merged into it: maps by key, and lists of named items by name.
 
-    A null, or an item that says so, deletes. Any other patch replaces the value.
+    A null, or an item with `$patch: delete`, deletes. Any other patch replaces the value.
     """
     if isinstance(value, dict) and isinstance(patch, Mapping):
         merged = dict(value)
@@ -152,7 +154,7 @@ def merge(value: Any, patch: Any) -> Any:
 
 
 def _are_named(value: Any) -> bool:
-    """Return whether a value is a list whose items all have names of their own."""
+    """Return whether a value is a list in which all items have distinct names."""
     if not isinstance(value, list | tuple) or not value:
         return False
     names = [item.get("name") if isinstance(item, dict) else None for item in value]
@@ -168,7 +170,7 @@ def _require_identity(patch: Mapping[str, Any], where: str) -> None:
 
 
 def _identify(document: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Return the group, kind, namespace and name of a manifest, which identify its object."""
+    """Return the group, kind, namespace and name of a manifest, which together identify its object."""
     group = document["apiVersion"].rpartition("/")[0]
     metadata = document["metadata"]
     return group, document["kind"], metadata.get("namespace") or "default", metadata.get("name") or ""

@@ -18,12 +18,12 @@ from muster.simulation.scenario.fieldnames import describe_part, enter_part, nam
 from muster.simulation.scenario.model import Spec
 from muster.simulation.scenario.source import list_names, suggest
 
-# What a quota says of a resource: the path names the resource alone, or its flavor before it.
+# The fields of a quota. A path names the resource alone after the field, or the flavor before it.
 _QUOTAS = ("nominalQuota", "borrowingLimit", "lendingLimit")
-# What a path cannot set: all variants share it, or it has been read before.
+# Fields that a path cannot set, because all variants share them, or because they have been read before.
 _FIXED = ("seed", "variants", "manifests")
 _NODES = "nodes"
-# The fields of manifests whose keys are labels or resources.
+# The fields of manifests with labels or resources as keys.
 _OPEN_FIELDS = frozenset(
     (
         "allocatable",
@@ -44,27 +44,28 @@ _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
 
 
 class PathError(ValueError):
-    """The error of a path that leads to no field; the text says which step is unknown, and what is known."""
+    """A path that matches no field. The message names the unknown step, and the known names."""
 
 
 def begins_with_field(path: str, scenario: Mapping[str, Any]) -> bool:
-    """Return whether a path leads into the document of a scenario, and not into one of its manifests."""
+    """Return whether a path matches a field of the scenario's document, rather than of one of its manifests."""
     field = _find_step(path, _FIELDS)
     of_pool = field != _NODES or path == _NODES or _find_step(path[len(f"{_NODES}.") :], list_pools(scenario))
     return field is not None and bool(of_pool)
 
 
 def list_pools(scenario: Mapping[str, Any]) -> Collection[str]:
-    """Return what a path may call the pools of nodes of a scenario: names and numbers."""
+    """Return the names and numbers that a path may use for the pools of nodes of a scenario."""
     spec = scenario.get("spec")
     pools = spec.get(_NODES) if isinstance(spec, dict) else None
     return _number_items(pools) if isinstance(pools, list | tuple) else ()
 
 
 def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """Return a scenario's document with one value set, whose path begins with a field.
+    """Return a scenario's document with one value set.
 
-    Raises `PathError` if the path leads nowhere.
+    path: a path that starts with a field.
+    Raises `PathError` if the path matches nothing.
     """
     spec = scenario.get("spec")
     return scenario | {"spec": _set(spec if isinstance(spec, dict) else {}, path, value, path, describe_part(Spec))}
@@ -73,13 +74,14 @@ def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]
 def set_in_manifest(
     manifests: Sequence[dict[str, Any]], path: str, value: Any, pools: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Return manifests with one value set in one of them; the others are the same objects.
+    """Return manifests with one value set in one of them. The others are the same objects.
 
-    pools: what the path may have meant instead of a Node, for the error. Raises `PathError` if the path leads nowhere.
+    pools: names that the path may have meant instead of a Node, for the error.
+    Raises `PathError` if the path matches nothing.
     """
     documents = list(manifests)
     plurals = sorted({_pluralize(one["kind"]) for one in documents})
-    # Fields are named for the suggestion alone: `set_field` takes paths that begin with one.
+    # fields are listed only for the suggestion, because `set_field` handles paths that start with one
     root, rest = _take_step(path, (*_FIELDS, *plurals), path, "neither a field of the scenario nor a kind of manifests")
     at, rest = _take_manifest(documents, root, rest, path, pools if root == _NODES else ())
     documents[at] = _set_field(documents[at], rest, value, path)
@@ -89,10 +91,10 @@ def set_in_manifest(
 def _take_manifest(
     documents: Sequence[dict[str, Any]], plural: str, rest: str, path: str, others: Iterable[str]
 ) -> tuple[int, str]:
-    """Return the number of the manifest that a path names after the plural of its kind, and the path in the manifest.
+    """Return the index of the manifest that a path names after the plural of its kind, and the path inside it.
 
-    others: more names that the error suggests. Raises `PathError` if no manifest has the name, or several of different
-    namespaces have it.
+    others: further names that the error suggests.
+    Raises `PathError` if no manifest has the name, or if manifests of several namespaces have it.
     """
     places: dict[str, list[int]] = {}
     shown = [one for one in others if not one.isdigit()]
@@ -112,7 +114,7 @@ def _take_manifest(
 
 
 def _pluralize(kind: str) -> str:
-    """Return the plural of a kind as paths spell it: `clusterQueues`, `topologies`."""
+    """Return the plural of a kind as spelled in paths: `clusterQueues`, `topologies`."""
     name = kind[:1].lower() + kind[1:]
     if name.endswith("y"):
         return name[:-1] + "ies"
@@ -127,9 +129,11 @@ def _name_manifest(document: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> Any:
-    """Return a manifest with a field set. Fields of its spec may be named without `spec`, and quotas in short.
+    """Return a manifest with a field set. Fields of its spec need no `spec` in the path, and quotas have short forms.
 
-    rest: the path in the manifest. path: all that the user wrote, for errors. Raises `PathError`.
+    rest: the path inside the manifest.
+    path: the complete path that the user wrote, for errors.
+    Raises `PathError`.
     """
     if isinstance(value, float) and not {*_QUOTAS}.isdisjoint(rest.split(".")):
         value = str(value)  # the API takes whole numbers and texts
@@ -178,11 +182,12 @@ def _list_maps(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _set(node: Any, rest: str, value: Any, path: str, part: inspect.Type | None) -> Any:
-    """Return a node with the value at the path below it. New fields are added to maps.
+    """Return a node of a document with the value set at the path below it. New fields are added to maps.
 
-    They are refused if a similar field is there, unless the node's kind has them. rest: the path below the node.
-    path: all that the user wrote, for errors. part: what fields the node may have; None if that is unknown. Raises
-    `PathError`.
+    rest: the path below the node.
+    path: the complete path that the user wrote, for errors.
+    part: the fields that the node may have; None if that is unknown.
+    A new field is refused if a similar field exists, unless the node's kind has the new field. Raises `PathError`.
     """
     if isinstance(node, dict):
         key = _find_step(rest, node)
@@ -206,10 +211,10 @@ def _set(node: Any, rest: str, value: Any, path: str, part: inspect.Type | None)
 
 
 def _take_new_step(rest: str) -> str:
-    """Return the first step of a path into fields that are not there.
+    """Return the first step of a path to fields that do not exist yet.
 
-    A step with a domain, such as `nvidia.com/gpu`, has dots in its name, unless a field whose keys users choose comes
-    before it.
+    The name of a step with a domain, such as `nvidia.com/gpu`, contains dots, unless it follows a field with
+    user-defined keys.
     """
     first = rest.partition(".")[0]
     domain, slash, name = rest.partition("/")
@@ -219,7 +224,7 @@ def _take_new_step(rest: str) -> str:
 
 
 def _number_items(items: Sequence[Any]) -> dict[str, int]:
-    """Return the number of each item of a list by its number as text, and by its name if it has one."""
+    """Return the index of each item of a list, by its index as text, and by its name if it has one."""
     names = {str(item["name"]): at for at, item in enumerate(items) if isinstance(item, dict) and "name" in item}
     return {str(at): at for at in range(len(items))} | names
 
@@ -234,7 +239,7 @@ def _convert_like(before: Any, value: Any) -> Any:
 
 
 def _find_step(rest: str, known: Iterable[str]) -> str | None:
-    """Return the longest of the known names with which a path begins; None if it begins with none."""
+    """Return the longest of the known names that a path starts with; None if it starts with none."""
     return max((name for name in known if name and f"{rest}.".startswith(f"{name}.")), key=len, default=None)
 
 
@@ -243,7 +248,8 @@ def _take_step(
 ) -> tuple[str, str]:
     """Return the first step of a path, and the rest of the path. Raises `PathError` if the step is unknown.
 
-    what: what kind of step it is, for the error. shown: the steps that the error suggests; by default, `known`.
+    what: the kind of the step, for the error.
+    shown: the steps that the error suggests; None for `known`.
     """
     names = list(known)
     step = _find_step(rest, names)

@@ -1,4 +1,4 @@
-"""Read a scenario and the manifests that belong to it from files, and name the file, line and field of each error."""
+"""Read a scenario and the manifests that belong to it from files. Errors name the file, line and field."""
 
 import gzip
 import re
@@ -67,13 +67,13 @@ from muster.simulation.scenario.state import (
 
 T = TypeVar("T")
 
-# The work whose jobs are those of the state.
+# The name of the work that consists of the jobs of the state.
 STATE_WORK = "state"
-# The fields of work that a trace takes the place of, and how a scenario spells them.
+# The fields of work that a trace replaces, as spelled in a scenario.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority", "startup": "startup"}
-# The errors of reading a file. ValueError: its path holds a null byte.
+# The errors of reading a file. ValueError: its path contains a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
-# More nodes in a pool are a mistake, and would fill the memory.
+# The maximum number of nodes in a pool. More are probably a mistake, and would fill the memory.
 MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
@@ -83,11 +83,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.A
 
 
 class Reading(Struct, frozen=True):
-    """A scenario with all that it refers to.
+    """A scenario with everything that it refers to.
 
-    samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by work.
-    tables: the tables of nodes, by the number of their pool. state: the cluster that the scenario starts from, without
-    the objects that the manifests replace.
+    samples: the values in the files of empirical distributions, by file.
+    logs: the jobs of traces, by the name of the work.
+    tables: the tables of nodes, by the index of their pool.
+    state: the cluster state from which the scenario starts, without the objects that the manifests replace.
     """
 
     scenario: Scenario
@@ -100,7 +101,10 @@ class Reading(Struct, frozen=True):
 
 
 class _File(Struct, frozen=True):
-    """A file that belongs to a scenario. manifests: those of the file; None if it has not been parsed."""
+    """A file that belongs to a scenario.
+
+    manifests: the manifests in the file; None if it has not been parsed.
+    """
 
     name: str
     text: bytes
@@ -110,8 +114,9 @@ class _File(Struct, frozen=True):
 def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: LogShelf | None = None) -> Reading:
     """Read a scenario, with overlays applied, and all files that it refers to.
 
-    origin: a file or a folder, or the text itself. shelf: the logs that other readings share with this one. Raises
-    `ScenarioError` if a file cannot be read, or the scenario is wrong.
+    origin: a file or a folder, or the text of the scenario.
+    shelf: the cache of logs that readings share; None for no sharing.
+    Raises `ScenarioError` if a file cannot be read, or if the scenario is invalid.
     """
     document, source, files = _read_origin(origin)
     source = replace(source, variant=join_contexts(overlays))
@@ -142,10 +147,10 @@ def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: 
 
 
 def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file: Path | None) -> Iterator[Manifest]:
-    """Yield the manifests of files without the document of the scenario, and without the file of its state.
+    """Yield the manifests of files, without the document of the scenario, and without the file of its state.
 
-    Other snapshots are left out, too: variants may start from them. Raises `ScenarioError` if a file holds no
-    manifests, or holds a snapshot although the scenario has no state.
+    Other snapshots are left out, too, because variants may start from them. Raises `ScenarioError` if a file contains
+    no manifests, or contains a snapshot although the scenario has no state.
     """
     skipped = None if state_file is None else state_file.resolve()
     for file in files:
@@ -162,11 +167,12 @@ def _list_manifests(files: Iterable[_File], scenario: dict[str, Any], state_file
 def _vary_objects(
     own: Sequence[Manifest], state: ClusterState | None, overlays: Sequence[Overlay], pools: Collection[str]
 ) -> tuple[tuple[Manifest, ...], ClusterState | None]:
-    """Return the manifests of a scenario and the state that it starts from, with overlays applied to both.
+    """Return the manifests of a scenario and the state from which it starts, with overlays applied to both.
 
-    own: the manifests that the scenario names; the state loses the objects that they replace. overlays: without the
-    settings that lead into the scenario. pools: what a path may call its pools of nodes. Raises `OverlayError` if an
-    overlay does not fit.
+    own: the manifests that the scenario names; the objects that they replace are removed from the state.
+    overlays: the overlays, without settings of the scenario's fields.
+    pools: the names that a path may use for its pools of nodes.
+    Raises `OverlayError` if an overlay does not match.
     """
     kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
     varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, pools)
@@ -180,22 +186,22 @@ def _vary_objects(
 
 
 def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
-    """Return a scenario without its variants applied, and its text, without reading the files that it names.
+    """Return a scenario without variants applied, and its text, without reading the files that it names.
 
-    origin: a file or a folder, or the text itself.
+    origin: a file or a folder, or the text of the scenario.
 
     Raises:
-        ScenarioError: the scenario cannot be read, or does not say what it has to.
+        ScenarioError: the scenario cannot be read, or is incomplete.
     """
     document, source, _ = _read_origin(origin)
     return _convert(document, source), source
 
 
 def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[_File]]:
-    """Return the document and the text of a scenario, and all files of its folder, or its own.
+    """Return the document and the text of a scenario, and all files in its folder, or its own file.
 
-    Only files that mention a scenario are parsed: the folder may hold a large snapshot. Raises `ScenarioError` if a
-    file cannot be read, or there is not exactly one scenario.
+    Only files that mention a scenario are parsed, because the folder may contain a large snapshot. Raises
+    `ScenarioError` if a file cannot be read, or if there is not exactly one scenario.
     """
     if isinstance(origin, bytes):
         name, texts = UNFILED, [(UNFILED, origin)]
@@ -286,7 +292,7 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
 
 
 def _resolve_histories(scenario: Scenario, source: Source) -> Scenario:
-    """Return a scenario whose `history` fields are replaced by the same as `trace`.
+    """Return a scenario in which each `history` field is replaced by an equivalent `trace`.
 
     Raises `ScenarioError` if a work has both.
     """
@@ -328,9 +334,9 @@ def _require_time(scenario: Scenario, source: Source) -> None:
 
 
 def _require_sources(scenario: Scenario, source: Source) -> None:
-    """Raise `ScenarioError` for work with missing, useless or contradicting fields, and for two sources with one name.
+    """Raise `ScenarioError` for work with missing, useless or contradicting fields, and for sources with equal names.
 
-    Each source needs a name, one way to say when its jobs come, what they request, and how long they run.
+    Each source needs a name, and exactly one definition of its arrivals, its requests and its run times.
     """
     names: set[str] = set()
     for number, work in enumerate(scenario.spec.work):
@@ -358,7 +364,7 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Raise `ScenarioError` for a pool without name or template, of a wrong size, or with the name of another."""
+    """Raise `ScenarioError` for a pool without name or template, of an invalid size, or with a duplicate name."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         require_one_model(pool, source, f"spec.nodes[{number}]")
@@ -377,7 +383,10 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
 
 
 def require_one_model(pool: NodePool, source: Source, path: str) -> None:
-    """Raise `ScenarioError` for a pool that is like a Node and says otherwise what its nodes are. path: the pool's."""
+    """Raise `ScenarioError` for a pool with `like` or a table that contradicts its other fields.
+
+    path: the path of the pool.
+    """
     if pool.file and pool.like:
         raise source.error(f"{path}.like", "has no effect: the table says what the nodes are")
     if pool.template and pool.like:
@@ -404,7 +413,7 @@ def _require_format(format: str, known: Sequence[str], source: Source, path: str
 
 
 def _require_variants(scenario: Scenario, source: Source) -> None:
-    """Raise `ScenarioError` for two variants with one name, and for names that an assertion cannot spell."""
+    """Raise `ScenarioError` for variants with equal names, and for names that an assertion cannot spell."""
     names = {scenario.metadata.name}
     for number, variant in enumerate(scenario.spec.variants):
         path = f"spec.variants[{number}].name"
@@ -445,7 +454,7 @@ def _list_drawn(scenario: Scenario) -> Iterator[tuple[str, Any, Any]]:
 
 
 def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
-    """Return the values of a scenario's state that may be drawn, by their fields; empty without a `State`."""
+    """Return the values of a scenario's state that may be drawn, by field; empty without a `State`."""
     state = scenario.spec.state
     return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
 
@@ -488,7 +497,7 @@ def _read_state(file: Path, refuse: Callable[[str], ScenarioError]) -> ClusterSt
 def _read_traces(scenario: Scenario, source: Source, folder: Path, shelf: LogShelf) -> dict[str, OrderedJobs]:
     """Return the jobs of the logs of works, by the work's name.
 
-    A log is read line by line, because a small packed file may hold a lot of text. Raises `ScenarioError`.
+    A log is read line by line, because a small compressed file may contain much text. Raises `ScenarioError`.
     """
     logs = {}
     for number, work in enumerate(scenario.spec.work):
@@ -513,7 +522,7 @@ def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, 
 
 
 def _describe_need_of_template(trace: Trace | None) -> str:
-    """Return why work without a template is wrong, whose trace, if it has one, does not say what pods request."""
+    """Return why work without a template is invalid, given that its trace, if any, does not record pods' requests."""
     if trace is not None and find_format(trace) in FIXED_FORMATS:
         return f"template is needed: a log of this format does not say what pods request{_describe_format(trace)}"
     hint = "" if trace is None else _describe_format(trace)
@@ -521,7 +530,7 @@ def _describe_need_of_template(trace: Trace | None) -> str:
 
 
 def _describe_format(trace: Trace) -> str:
-    """Return how a log is read, for an error, if the scenario does not name its format; otherwise ""."""
+    """Return how a log was read, for an error, if the scenario does not set its format; otherwise ""."""
     if trace.format:
         return ""
     format = find_format(trace)
@@ -530,7 +539,10 @@ def _describe_format(trace: Trace) -> str:
 
 
 def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hint: str = "") -> T:
-    """Return what `read` returns. hint: what errors of the file's form and columns end with. Raises `ScenarioError`."""
+    """Return the result of `read`. Raises `ScenarioError`.
+
+    hint: the end of errors about the file's format and columns.
+    """
     try:
         return read()
     except LogError as error:

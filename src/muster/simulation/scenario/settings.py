@@ -1,4 +1,4 @@
-"""Find the Configuration of the engine among the manifests of a scenario."""
+"""Find the engine's Configuration among the manifests of a scenario."""
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ _KIND = "Configuration"
 def take_configuration(reading: Reading, default: Configuration) -> tuple[Reading, Configuration]:
     """Return the scenario without its Configuration, and that Configuration; `default` if it has none.
 
-    Raises `ScenarioError` if the Configuration is invalid, or there are two.
+    Raises `ScenarioError` if the Configuration is invalid, or if there are several.
     """
     found = [one for one in reading.manifests if _is_configuration(one)]
     if not found:
@@ -33,7 +33,7 @@ def _is_configuration(manifest: Manifest) -> bool:
 
 
 def _load(manifest: Manifest) -> Configuration:
-    """Return the settings of a Configuration manifest; what they leave out is as in an embedded cluster.
+    """Return the settings of a Configuration manifest; missing settings are those of an embedded cluster.
 
     Raises `ScenarioError` with the first error of the Configuration.
     """

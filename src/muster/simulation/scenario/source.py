@@ -1,4 +1,4 @@
-"""Name the file, line and field of an error in the text of a scenario. Pure."""
+"""Locate errors in the text of a scenario: file, line and field. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,23 +9,23 @@ from msgspec import Struct
 
 from muster.insight.nearest import find_nearest
 
-# What stands for the file of a scenario that comes from no file.
+# The file name in errors about a scenario that is not from a file.
 UNFILED = "<scenario>"
-# How many known names an error lists.
+# The maximum number of known names in an error.
 _LISTED = 12
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class ScenarioError(Exception):
-    """The error of a scenario that cannot be simulated; the message names the file, the line and the field."""
+    """A scenario that cannot be simulated. The message names the file, the line and the field."""
 
 
 class Source(Struct, frozen=True):
-    """The text of a scenario, to find the line of a field.
+    """The text of a scenario, for finding the line of a field.
 
-    lines_above: how many lines come before its document. spec: the path of the part that is read as the body of a
-    scenario: a worker cluster has nodes of its own. variant: where the user wrote what is different in this variant,
-    with which its errors begin, because the field may have no line.
+    lines_above: the number of lines before its document.
+    spec: the path of the part that is read as the spec of a scenario, since a worker cluster has nodes of its own.
+    variant: where the user wrote the variant, as the start of its errors, because the field may have no line.
     """
 
     file: str
@@ -35,9 +35,9 @@ class Source(Struct, frozen=True):
     variant: str = ""
 
     def error(self, path: str, why: str) -> ScenarioError:
-        """Return an error about a field that names its file and line; in a variant, where the user wrote that.
+        """Return an error about a field, with its file and line, or with where the user wrote the variant.
 
-        A text without a file has no line either.
+        The error for a text without a file has no line.
         """
         path = re.sub("^spec", self.spec, path)
         if self.variant or self.file == UNFILED:
@@ -51,9 +51,9 @@ class Source(Struct, frozen=True):
 
 
 def find_line(text: bytes, lines_above: int, path: str) -> int:
-    """Return the line, from 1, of a field of a document; of the nearest field above it that the document has.
+    """Return the line, from 1, of a field in a document, or of the nearest field above it that exists.
 
-    lines_above: how many lines of the text come before the document.
+    lines_above: the number of lines of the text before the document.
     """
     document = b"".join(text.splitlines(keepends=True)[lines_above:])
     node: Any = next(yaml.compose_all(document, yaml.CSafeLoader))
@@ -73,9 +73,10 @@ def find_line(text: bytes, lines_above: int, path: str) -> int:
 
 
 def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:
-    """Return how an error about an unknown name ends: with the name that the user may have meant, or with all of them.
+    """Return the end of an error about an unknown name: the name that was probably meant, or all known names.
 
-    known: the names that there are; without any, the error ends with nothing. lead: what comes before all of them.
+    known: the known names; if there are none, the result is "".
+    lead: the text before all names.
     """
     names = list(known)
     if not names:
@@ -85,6 +86,6 @@ def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Return names joined by commas: the first ones of many."""
+    """Return names joined by commas; only the first ones if there are many."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more

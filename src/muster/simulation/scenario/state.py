@@ -1,4 +1,4 @@
-"""Read the state of a cluster that a simulation starts from, as `muster snapshot` prints it."""
+"""Read the cluster state from which a simulation starts, as printed by `muster snapshot`."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -20,14 +20,14 @@ from muster.insight.snapshot import API_VERSION, KIND
 T = TypeVar("T")
 
 _JOBS = frozenset((WORKLOAD.kind, JOB.kind, JOB_SET.kind, POD.kind))
-# The metadata that a server gives, and refuses from a user.
+# The metadata fields that a server sets, and does not accept from a user.
 _GIVEN = frozenset(("uid", "creationTimestamp", "deletionTimestamp", "ownerReferences"))
 ObjectName = tuple[str, str, str]
 """The kind, the namespace and the name of an object."""
 
 
 class StateError(ValueError):
-    """The error of a snapshot that cannot be read."""
+    """A snapshot that cannot be parsed."""
 
 
 class _Meta(Struct):
@@ -55,11 +55,11 @@ class _Document(Struct, rename="camel"):
 
 _ITEMS = b"\n  items:\n"
 _ITEM = b"  - "
-_DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # after the items; no simulation reads them
+_DECISIONS = re.compile(rb"^  decisions:", re.MULTILINE)  # follows the items; no simulation reads it
 
 
 class _Loader(yaml.CSafeLoader):
-    """A YAML loader that reads `12:30` as a text, as kubectl does, and not as a number to the base of 60."""
+    """A YAML loader that reads `12:30` as text, as kubectl does, rather than as a base-60 number."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of the base
         first: [("tag:yaml.org,2002:str", re.compile(r"[-+]?\d[\d_]*(:[0-5]?\d)+(\.[\d_]*)?$", re.ASCII)), *resolvers]
@@ -68,10 +68,10 @@ class _Loader(yaml.CSafeLoader):
 
 
 class ClusterState(Struct, frozen=True):
-    """The state of a cluster at one time, read from a snapshot file.
+    """The state of a cluster at one time, from a snapshot file.
 
     objects: all other objects, without the metadata that a server sets.
-    missing: the kinds that the user of `muster snapshot` could not see, and why.
+    missing: the kinds that the user of `muster snapshot` could not list, with the reasons.
     originals: the file's version of each object that a variant of the scenario changed.
     """
 
@@ -87,9 +87,9 @@ class ClusterState(Struct, frozen=True):
 
 
 def parse_state(text: bytes) -> Any:
-    """Parse the document of a snapshot, as YAML or JSON. Objects with a line each are read a hundred times faster.
+    """Parse the document of a snapshot, as YAML or JSON. One line per object is parsed a hundred times faster.
 
-    Raises `StateError` if an object is no JSON, and `DecodeError` or `YAMLError` if the text is neither.
+    Raises `StateError` if an object is not JSON, and `DecodeError` or `YAMLError` if the text is neither format.
     """
     if text.lstrip()[:1] == b"{":
         return msgspec.json.decode(text)
@@ -111,10 +111,10 @@ def _parse_item(number: int, text: bytes) -> Any:
 
 
 def read_state(document: Any, file: str) -> ClusterState:
-    """Return the state that a document holds.
+    """Return the state that a document contains.
 
     Raises:
-        StateError: the document is no snapshot.
+        StateError: the document is not a snapshot.
     """
     try:
         parsed = msgspec.convert(document, _Document)
@@ -138,7 +138,7 @@ def read_state(document: Any, file: str) -> ClusterState:
 
 
 def _strip_given(item: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without the metadata that says when it was made, and by which UID others refer to it."""
+    """Return an object without the metadata fields that a server sets, such as its UID and creation time."""
     meta = item["metadata"]
     return item | {"metadata": {key: meta[key] for key in meta if key not in _GIVEN}}
 
@@ -155,11 +155,14 @@ def _select(items: Iterable[dict[str, Any]], kind: Kind[T]) -> tuple[T, ...]:
 
 
 def select_objects(state: ClusterState, others: Collection[ObjectName]) -> list[Manifest]:
-    """Return the objects of a state that a scenario does not define again. others: those of the scenario."""
+    """Return the objects of a state that a scenario does not redefine.
+
+    others: the names of the scenario's objects.
+    """
     return [one for one in state.objects if name_object(one.document) not in others]
 
 
 def name_object(document: Mapping[str, Any]) -> ObjectName:
-    """Return the kind, namespace and name of an object of a snapshot, which identify it."""
+    """Return the kind, namespace and name of an object in a snapshot, which together identify it."""
     meta = document.get("metadata") or {}
     return str(document.get("kind")), meta.get("namespace") or "default", str(meta.get("name"))

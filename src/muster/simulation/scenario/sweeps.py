@@ -1,4 +1,4 @@
-"""Parse sweeps, such as `clusterQueues.team-a.nominalQuota.cpu=100..400:50`, into the values that they set. Pure."""
+"""Parse sweeps, such as `clusterQueues.team-a.nominalQuota.cpu=100..400:50`, into values to set. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,33 +15,33 @@ from muster.simulation.scenario.overlays import Overlay
 
 Scalar = bool | int | float | str
 
-# More variants are a mistake: each of them is simulated.
+# The maximum number of variants; more are probably a mistake, since each of them is simulated.
 MOST_VALUES = 1000
 _RANGE = re.compile(r"(?P<low>.+?)\.\.(?P<high>.+?)(?::(?P<step>.+))?")
 _NUMBER = re.compile(r"(?P<number>[-+]?\d{1,18}(?:\.\d{1,18})?)(?P<unit>[A-Za-z]*)")
 _FORM = "PATH=FROM..TO:STEP or PATH=VALUE,VALUE,..."
-# The units that a range may mix. `m` is a minute there, and no thousandth.
+# The units that a range may mix. `m` means minutes here, not thousandths.
 _TIMES, _AMOUNTS = ("ms", "s", "m", "h", "d"), ("k", "Ki", "M", "Mi", "G", "Gi", "T", "Ti", "P", "Pi")
 _FAMILIES = (_TIMES, _AMOUNTS)
 _WORDS: dict[str, Scalar] = {"true": True, "false": False}
 
 
 class SweepError(ValueError):
-    """The error of a text that is no valid sweep; it names the sweep, and says why."""
+    """A text that is not a valid sweep. The message contains the sweep and the reason."""
 
 
 class Sweep(Struct, frozen=True):
-    """The values that a simulation sets one path of a scenario to, one after the other."""
+    """The values to which a simulation sets one path of a scenario, one by one."""
 
     path: str
     values: Sequence[Scalar]
 
 
 def parse_sweep(text: str) -> Sweep:
-    """Parse a sweep: a path, and a range with a step or a list of values.
+    """Parse a sweep: a path, and a range with a step, or a list of values.
 
     Raises:
-        SweepError: the text is no sweep.
+        SweepError: the text is not a valid sweep.
     """
     path, found, values = text.partition("=")
     if not path.strip() or not found or not values.strip():
@@ -58,7 +58,7 @@ def parse_sweep(text: str) -> Sweep:
 
 
 def _parse_range(text: str, values: str) -> list[Scalar] | None:
-    """Return the values of a range with both of its ends; None if the text is no range. Raises `SweepError`.
+    """Return the values of a range, including both ends; None if the text is not a range. Raises `SweepError`.
 
     text: the whole sweep, for errors.
     """
@@ -84,9 +84,10 @@ def _parse_range(text: str, values: str) -> list[Scalar] | None:
 
 
 def _find_finest(text: str, units: AbstractSet[str]) -> str:
-    """Return the smallest of the units of a range, in which its values are written; "" if it has none.
+    """Return the smallest unit of a range, in which its values are written; "" without a unit.
 
-    text: the whole sweep, for errors. Raises `SweepError` if the units are not all of times, or all of amounts.
+    text: the whole sweep, for errors.
+    Raises `SweepError` if the units are not all units of time, or all suffixes of amounts.
     """
     if len(units) > 1 and not any(units <= {*family} for family in _FAMILIES):
         listed = ", ".join(unit or "none" for unit in sorted(units))
@@ -95,12 +96,12 @@ def _find_finest(text: str, units: AbstractSet[str]) -> str:
 
 
 def _find_scale(unit: str, other: str) -> Decimal:
-    """Return how many of the other unit one unit has."""
+    """Return how many of the other unit are in one `unit`."""
     return Decimal(1) if unit == other else _measure(unit) / _measure(other)
 
 
 def _measure(unit: str) -> Decimal:
-    """Return the size of a unit of time in seconds, or the size of the suffix of an amount."""
+    """Return a unit of time in seconds, or the factor of an amount's suffix."""
     return Decimal(str(parse_seconds(f"1{unit}"))) if unit in _TIMES else Decimal(int(parse(f"1{unit}")))
 
 
@@ -119,9 +120,9 @@ def _parse_scalar(text: str) -> Scalar:
 
 
 def list_grid(sweeps: Sequence[Sweep]) -> Iterator[tuple[str, Overlay]]:
-    """Return the names and overlays of all combinations of the values of sweeps.
+    """Yield the names and overlays of all combinations of the values of sweeps.
 
-    Raises `SweepError` if a path is swept twice, or there are too many combinations.
+    Raises `SweepError` if a path is swept twice, or if there are too many combinations.
     """
     paths = [one.path for one in sweeps]
     if twice := next((path for at, path in enumerate(paths) if path in paths[:at]), None):

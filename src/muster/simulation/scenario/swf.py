@@ -1,4 +1,4 @@
-"""Read logs of batch machines in the Standard Workload Format (Feitelson's Parallel Workloads Archive), version 2.2."""
+"""Read logs in the Standard Workload Format (Feitelson's Parallel Workloads Archive), version 2.2."""
 
 from collections.abc import Iterable, Iterator
 from math import isfinite
@@ -7,19 +7,22 @@ from typing import NamedTuple
 from muster.simulation.scenario.logs.jobs import FormError, LeftOut, LogError
 
 _FIELDS = 18
-# Fields of a line, from 0.
+# Indexes of the fields in a line, from 0.
 _SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _EXECUTABLE, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 13, 14
-# The statuses of lines that are a part of a job that was swapped out; another line is the whole job.
+# The statuses of lines for a part of a job that was swapped out; another line describes the whole job.
 _PARTS = frozenset((2, 3, 4))
 _MOST_PROCESSORS = 2**31 - 1
-# How many numbers share an entry. Five million consecutive ones take 3 MB, and in a set 280 MB.
+# The number of numbers that share an entry. Five million consecutive numbers take 3 MB, instead of 280 MB in a set.
 _BLOCK = 256
 
 
 class LoggedJob(NamedTuple):
-    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none.
+    """A job of a log. Times are seconds.
 
-    user, executable: their numbers; "" if the log does not say. queue: -1 if it does not say.
+    submit: the time of submission, from the start of the log.
+    limit: the time limit; 0 if the log has none.
+    user, executable: their numbers; "" if they are not recorded.
+    queue: the number of the queue; -1 if it is not recorded.
     """
 
     number: int
@@ -33,13 +36,13 @@ class LoggedJob(NamedTuple):
 
 
 class NumberSet:
-    """A set of whole numbers, which takes little memory where most of them are consecutive, as those of jobs are."""
+    """A set of integers that takes little memory if most of them are consecutive, like the numbers of jobs."""
 
     def __init__(self) -> None:
-        self._blocks: dict[int, int] = {}  # by the number of a block: a bit for each number of it
+        self._blocks: dict[int, int] = {}  # by the number of a block: one bit for each integer in it
 
     def add(self, number: int) -> bool:
-        """Add a number; return whether it is new."""
+        """Add an integer; return whether it is new."""
         block, place = divmod(number, _BLOCK)
         bits, bit = self._blocks.get(block, 0), 1 << place
         self._blocks[block] = bits | bit
@@ -47,10 +50,12 @@ class NumberSet:
 
 
 def read_log(lines: Iterable[str], left_out: LeftOut | None = None) -> Iterator[LoggedJob]:
-    """Yield the jobs of a log that ran: those with a run time and a number of processors. left_out: counts the others.
+    """Yield the jobs of a log that ran: those with a run time and a number of processors.
+
+    left_out: counts the other jobs.
 
     Raises:
-        LogError: a line is no job.
+        LogError: a line is not a job.
     """
     numbers = NumberSet()
     for number, line in enumerate(lines, 1):

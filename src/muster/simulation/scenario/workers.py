@@ -1,4 +1,4 @@
-"""Read the worker clusters of a scenario: each is a scenario of its own, with nodes and manifests and without work."""
+"""Read the worker clusters of a scenario. Each is a separate scenario with nodes and manifests, but without work."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,15 +15,16 @@ from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
 from muster.simulation.scenario.reading import Reading, read_manifests, require_one_model
 from muster.simulation.scenario.source import ScenarioError, find_line
 
-# More clusters are a mistake: upstream allows 20 in each MultiKueueConfig.
+# The maximum number of clusters; Kueue allows 20 in each MultiKueueConfig.
 _MOST_CLUSTERS = 1000
 
 
 class WorkerReading(Struct, frozen=True):
-    """A worker cluster, or several that are alike.
+    """One or several equal worker clusters.
 
-    names: their names. reading: their nodes and manifests. losses: when each is lost and when it is back, in seconds
-    from the start; infinite if never.
+    names: the names of the clusters.
+    reading: their nodes and manifests.
+    losses: when the connection to each is lost and restored, in seconds from the start; infinity for never.
     """
 
     names: Sequence[str]
@@ -35,7 +36,7 @@ def read_workers(reading: Reading) -> list[WorkerReading]:
     """Return the worker clusters of a scenario.
 
     Raises:
-        ScenarioError: two clusters have one name, or a value or a manifest is wrong.
+        ScenarioError: two clusters have the same name, or a value or a manifest is invalid.
     """
     workers: list[WorkerReading] = []
     seen: set[str] = set()

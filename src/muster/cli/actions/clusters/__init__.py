@@ -1,1 +1,1 @@
-"""Let clusters join a manager and leave it."""
+"""Let clusters join and leave a manager."""

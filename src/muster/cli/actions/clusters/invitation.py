@@ -29,7 +29,7 @@ Manifest = tuple[Kind[Any], dict[str, Any]]
 class Invitation:
     """The rights that a manager gets in this cluster, and the service account that has them.
 
-    name: of the service account, in the namespace `home`; each manager has its own.
+    name: the name of the service account, in the namespace `home`; each manager has its own.
     namespaces: where the manager may run jobs; all namespaces if empty.
     kinds: further kinds of jobs that the manager may send, as PLURAL.GROUP.
     exec: whether the manager may run commands in existing pods (`muster exec`).
@@ -80,7 +80,7 @@ class Invitation:
         ]
 
     def _make_read_rules(self) -> list[dict[str, Any]]:
-        """Return the rules for reading in all namespaces, among them kube-system, whose UID identifies this cluster."""
+        """Return the rules for reading in all namespaces, including kube-system, whose UID identifies this cluster."""
         which = make_rule("", [NAMESPACE.plural], ("get",)) | {"resourceNames": [NAMED_BY]}
         queues = [(kind.group, kind.plural) for kind in (CLUSTER_QUEUE, LOCAL_QUEUE)]
         groups = _group_resources([*self._list_resources(), *queues])
@@ -90,10 +90,10 @@ class Invitation:
         rules = [make_rule(group, plurals, _MAKE) for group, plurals in _group_resources(self._list_resources())]
         rules.append(make_rule(WORKLOAD.group, [f"{WORKLOAD.plural}/status"], ("get", "patch", "update")))
         rules.append(make_rule("", ["pods"], _SEE))
-        groups = [(kind.group, kind.plural) for kind in KINDS]  # kinds that pods may refer to
+        groups = [(kind.group, kind.plural) for kind in KINDS]  # kinds to which pods may refer
         rules += [make_rule(group, plurals, ("create", "get", "patch")) for group, plurals in _group_resources(groups)]
         logs = [(kind.group, f"{kind.plural}/log") for kind in (POD, *(mirror.kind for mirror in MIRRORS))]
-        rules += [make_rule(group, plurals, ("get",)) for group, plurals in _group_resources(logs)]  # `muster logs`
+        rules += [make_rule(group, plurals, ("get",)) for group, plurals in _group_resources(logs)]  # for `muster logs`
         if self.exec:
             rules.append(make_rule("", ["pods/exec"], ("create", "get")))
         return rules

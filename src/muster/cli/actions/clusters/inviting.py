@@ -53,7 +53,7 @@ class Grant(Protocol):
 
 
 async def confine_invitation(client: Client, invitation: Invitation) -> Invitation:
-    """Return the invitation with its namespaces set to those that have LocalQueues.
+    """Return the invitation with its namespaces set to the namespaces that have LocalQueues.
 
     Raises `ApiError`, and `click.ClickException` if no namespace has one.
     """
@@ -99,7 +99,7 @@ async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> Non
 
 
 async def _delete_other_bindings(client: Client, invitation: Grant) -> None:
-    """Delete the bindings that an earlier grant of the same name had and this one does not have."""
+    """Delete the bindings that an earlier grant of the same name had and this grant does not have."""
     current = {(kind.kind, _identify(document["metadata"])) for kind, document in invitation.manifests()}
     kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE_BINDING)
     for kind in kinds:
@@ -115,7 +115,7 @@ def _identify(meta: dict[str, Any]) -> tuple[str, str]:
 
 
 async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
-    """Return the address and the certificate authority by which a manager elsewhere reaches this cluster.
+    """Return the address and the certificate authority with which a manager elsewhere can reach this cluster.
 
     The address is `server`, or else the one that the cluster publishes, or else the one that this command uses. Raises
     `ApiError`, `KubeconfigError`, and `OSError` if a file of authorities cannot be read.
@@ -157,7 +157,10 @@ def make_connection(
 
 
 def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
-    """Return remarks for the user who gets the kubeconfig. embedded: whether the cluster was started by `muster up`."""
+    """Return remarks for the user who gets the kubeconfig.
+
+    embedded: whether the cluster was started by `muster up`.
+    """
     names = ", ".join(invitation.namespaces)
     where = f"in namespace {names}" if names else "in every namespace, the system's own too"
     lines = [
@@ -168,7 +171,10 @@ def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list
 
 
 def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
-    """Return a remark if the server's address works on this machine only; otherwise an empty list."""
+    """Return a remark if the server's address works on this machine only; otherwise an empty list.
+
+    embedded: whether the cluster was started by `muster up`.
+    """
     if not _is_local(server):
         return []
     how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"

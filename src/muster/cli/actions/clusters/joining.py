@@ -30,7 +30,7 @@ from muster.runtime.kube.kubeconfig_text import write_kubeconfig
 from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 
-_ATTEMPTS = 10  # at objects that other clients change, too
+_ATTEMPTS = 10  # for objects that other clients change, too
 
 
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
@@ -89,8 +89,8 @@ async def _put_secret(client: Client, document: dict[str, Any], namespace: str) 
 async def _add_to_config(client: Client, config_name: str, name: str) -> None:
     """Add the worker cluster to the MultiKueueConfig, or create one with it; print the change.
 
-    Do nothing if the cluster is in it. Raises `ApiError`, and `click.ClickException` if other writers changed the
-    MultiKueueConfig at each attempt.
+    Do nothing if the MultiKueueConfig contains the cluster. Raises `ApiError`, and `click.ClickException` if other
+    clients changed the MultiKueueConfig at each attempt.
     """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
@@ -107,9 +107,9 @@ async def _add_to_config(client: Client, config_name: str, name: str) -> None:
 
 
 async def _add_check(client: Client, name: str) -> None:
-    """Add the admission check to a ClusterQueue, so that each of its jobs goes to a worker cluster; print this.
+    """Add the admission check to a ClusterQueue, so that each of its jobs goes to a worker cluster; print the change.
 
-    Do nothing if the ClusterQueue has the check. Raises `ApiError`, and `click.ClickException` if other writers changed
+    Do nothing if the ClusterQueue has the check. Raises `ApiError`, and `click.ClickException` if other clients changed
     the ClusterQueue at each attempt.
     """
     for _ in range(_ATTEMPTS):

@@ -1,7 +1,7 @@
 """Remove a worker cluster from a manager, after its jobs have stopped, so that no job runs in two places.
 
-The first step keeps new jobs from the cluster, and the last step deletes the MultiKueueCluster. A command that was
-interrupted can be repeated, and goes on.
+The first step keeps new jobs from the cluster, and the last step deletes the MultiKueueCluster. After an interruption
+the command can be repeated, and continues.
 """
 
 from collections.abc import Collection, Sequence
@@ -44,14 +44,14 @@ from muster.runtime.realclock import Clock
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
-_ATTEMPTS = 10  # at objects that other clients change, too
+_ATTEMPTS = 10  # for objects that other clients change, too
 STOP_SECONDS = 120.0
-# The manager may still write a decision from before it saw that the cluster leaves.
+# The manager may still write a decision that it made before it observed that the cluster leaves.
 SETTLED_SECONDS = 1.0
 
 
 async def leave(client: Client, name: str, clock: Clock, reach: Reach, *, force: bool) -> None:
-    """Remove a worker cluster that runs no jobs; with `force`, first requeue its jobs so that other clusters run them.
+    """Remove a worker cluster that runs no jobs. With `force`, first requeue its jobs so that other clusters run them.
 
     Raises `ApiError`, `click.ClickException`.
     """
@@ -91,7 +91,7 @@ async def _find_config_name(client: Client) -> str:
 
 
 async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
-    """Delete the copies of waiting and ended jobs in the worker cluster, because nothing else would later.
+    """Delete the copies of waiting and ended jobs in the worker cluster, because no client would delete them later.
 
     If the cluster cannot be reached, print the command that deletes them there.
     """
@@ -114,9 +114,9 @@ async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
 
 
 async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
-    """Return the kinds of the jobs that own a workload, as the worker cluster has them.
+    """Return the kinds of the jobs that own a workload, as the worker cluster serves them.
 
-    A kind that only the Configuration names is looked up on the manager's server, which serves it, too.
+    A kind that only the Configuration names is looked up on the manager's server, which also serves it.
     """
     named = dict.fromkeys((owner.api_version, owner.kind) for owner in workload.metadata.owner_references)
     mirrors = {one: mirror_of(*one) for one in named}
@@ -154,7 +154,7 @@ async def _list_running(client: Client, name: str) -> list[Workload]:
 def _runs_in(workload: Workload, name: str) -> bool:
     """Return whether a Workload runs in a worker cluster.
 
-    The status is read, too, because Kueue as manager records the cluster there only.
+    The status is read, too, because Kueue as manager records the cluster only there.
     """
     if home := home_of(workload.metadata):
         return home == name
@@ -166,7 +166,7 @@ def _list_titles(workloads: Sequence[Workload]) -> list[str]:
 
 
 async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clock: Clock) -> None:
-    """Requeue the jobs of a cluster, and wait until they have stopped there; print their names.
+    """Requeue the jobs of a cluster, print their names, and wait until they have stopped there.
 
     Raises `click.ClickException` if that takes too long.
     """
@@ -231,8 +231,8 @@ def _has_its_secret(name: str, cluster: MultiKueueCluster) -> bool:
 async def _remove_from_config(client: Client, config_name: str, name: str) -> None:
     """Remove the worker cluster from the MultiKueueConfig, or delete the MultiKueueConfig with its last cluster.
 
-    The change is printed; nothing happens if the cluster is not in it. Raises `ApiError`, and `click.ClickException` if
-    other writers changed the MultiKueueConfig at each attempt.
+    The change is printed. If the MultiKueueConfig does not contain the cluster, nothing changes. Raises `ApiError`, and
+    `click.ClickException` if other clients changed the MultiKueueConfig at each attempt.
     """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
@@ -250,9 +250,9 @@ async def _remove_from_config(client: Client, config_name: str, name: str) -> No
 
 
 async def _delete_check(client: Client, config_name: str) -> None:
-    """Delete the admission check once the last worker cluster is gone.
+    """Delete the admission check after the last worker cluster was removed.
 
-    While ClusterQueues name the check, it stays, and a remark says that their jobs wait.
+    If ClusterQueues still name the check, it stays, and a remark says that their jobs wait.
     """
     check = await client.find(ADMISSION_CHECK, CHECK)
     if check is None or check.spec.controller_name != MULTI_KUEUE_CONTROLLER:

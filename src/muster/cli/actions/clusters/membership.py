@@ -22,11 +22,11 @@ from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.multicluster.links.kubeconfigs import SECRET_KEY
 
-CHECK = "multikueue"  # the name of the check, and of the configuration
+CHECK = "multikueue"  # the name of the check, and of its configuration
 
 
 class MembershipError(ValueError):
-    """The error that an existing object prevents a change of worker clusters; the message says why, and what to do."""
+    """An existing object that prevents a change of worker clusters. The message gives the reason and the remedy."""
 
 
 def config_name(check: AdmissionCheck | None) -> str:
@@ -70,7 +70,7 @@ def make_admission_check() -> dict[str, Any]:
 
 
 def require_free(name: str, existing: MultiKueueCluster | None) -> None:
-    """Raise `MembershipError` if `existing`, a worker cluster of that name, was not joined by this command."""
+    """Raise `MembershipError` if this command did not create `existing`, a worker cluster of that name."""
     if existing is None:
         return
     source = existing.spec.cluster_source.kube_config
@@ -83,13 +83,13 @@ def require_free(name: str, existing: MultiKueueCluster | None) -> None:
 
 
 def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the clusters of a MultiKueueConfig with this one added last; None if it is there already."""
+    """Return the clusters of a MultiKueueConfig with this one added last; None if it is already in it."""
     clusters = list(config.spec.clusters) if config is not None else []
     return None if name in clusters else [*clusters, name]
 
 
 def without_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the clusters of a MultiKueueConfig without this one; None if it is not there."""
+    """Return the clusters of a MultiKueueConfig without this one; None if it is not in it."""
     clusters = list(config.spec.clusters) if config is not None else []
     return [one for one in clusters if one != name] if name in clusters else None
 

@@ -1,4 +1,4 @@
-"""Make a team's queue out of the quota of the nodes, and check the changes of one."""
+"""Make a team's queue from a part of the nodes' quota, and check changes of such a queue."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ from muster.runtime.realclock import RealClock
 
 
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
-    """Create the queue of a team, whose quota is a part of the nodes' queue; print where its users' jobs go.
+    """Create the queue of a team, whose quota is a part of the nodes' queue; print which queue its users' jobs get.
 
     Raises `ApiError`, `UserError`, `click.UsageError`.
     """
@@ -58,13 +58,13 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         for line in lines:
             click.echo(line)
         queues = (await client.list(CLUSTER_QUEUE)).items
-        rest = [] if division.parts else [describe_rest(division, queues)]  # the first team changes it
+        rest = [] if division.parts else [describe_rest(division, queues)]  # only the first team changes the rest
         for line in (*describe_users(name, queue.users or (), queues), *rest):
             say(line)
 
 
 async def check_edit(session: Session, name: str, edit: QueueEdit) -> bool:
-    """Raise `UserError` if a queue cannot be changed like that: a user is unknown, or the quota is not available.
+    """Raise `UserError` if a queue cannot be changed so: a user is unknown, or the quota is not available.
 
     Return whether the change would stop the queue's quota from following the nodes.
     """

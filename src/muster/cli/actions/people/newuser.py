@@ -1,7 +1,7 @@
-"""Make the manifests of a user's account and rights, and the command that lets the user in. Pure.
+"""Make the manifests of a user's account and rights, and the user's login command. Pure.
 
-The user works in one namespace with the rights of the ClusterRole `edit`, and with those that `muster hold` and
-`muster cancel` need beside them. In the whole cluster the user reads nodes, quotas and priorities, as `muster top` and
+The user works in one namespace with the rights of the ClusterRole `edit`, and with the further rights that `muster
+hold` and `muster cancel` need. In the whole cluster the user reads nodes, quotas and priorities, as `muster top` and
 `muster why` show them. An administrator may do everything.
 """
 
@@ -30,8 +30,10 @@ _SEE_RULES = [
 class NewUser:
     """A user to add to the cluster, with the rights that the user gets.
 
-    namespace: where the user's jobs run. queue: the LocalQueue of jobs that name none; "" for the default one. admin:
-    whether the user may do everything. home, label: the namespace and the label of the user's objects.
+    namespace: where the user's jobs run.
+    queue: the LocalQueue of jobs that name none; "" for the default queue.
+    admin: whether the user may do everything.
+    home, label: the namespace and the label of the user's objects.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""List and remove the users that `muster user add` made."""
+"""List and remove the users that `muster user add` has created."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.refusals import ignoring, is_refusal
 
-# In the order of deletion: without the account its token is void, whatever is left.
+# In the order of deletion: without the account its token is invalid, even if other objects remain.
 _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, ROLE_BINDING)
 
 
 def require_unix_namespace(namespace: Namespace, name: str) -> None:
     """Raise `UserError` if a system server would refuse the jobs of a namespace, because no Unix user owns it.
 
-    name: the user who would work in the namespace.
+    name: the user whose namespace it would be.
     """
     if UNIX_UID not in namespace.metadata.annotations:
         raise UserError(
@@ -36,7 +36,8 @@ def require_unix_namespace(namespace: Namespace, name: str) -> None:
 def requiring_administrator(deed: str) -> Iterator[None]:
     """Replace a refusal of the server inside the `with` block by a `UserError` that says who may manage users.
 
-    Other errors pass. deed: what the user wanted to do, as a phrase.
+    Other errors are not changed.
+    deed: the requested action, as a phrase.
     """
     try:
         yield
@@ -47,7 +48,7 @@ def requiring_administrator(deed: str) -> Iterator[None]:
 
 
 async def list_users(client: Client) -> list[dict[str, Any]]:
-    """Return a row for each user that `muster user add` made, by name. Raises `ApiError`."""
+    """Return a row for each user that `muster user add` has created, by name. Raises `ApiError`."""
     accounts = (await client.list(SERVICE_ACCOUNT, USERS_NAMESPACE, labels=USER_LABEL)).items
     of_cluster = (await client.list(CLUSTER_ROLE_BINDING, labels=USER_LABEL)).items
     of_namespaces = (await client.list(ROLE_BINDING, labels=USER_LABEL)).items

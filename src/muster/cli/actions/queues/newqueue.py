@@ -17,24 +17,24 @@ from muster.api.kueue import (
 from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.teams import QUEUE_USERS, QUOTA_OF, USER_LIMITS, write_users
 
-# The flavor of Kueue's own examples.
+# The flavor in Kueue's own examples.
 USUAL_FLAVOR = "default-flavor"
 
 
 @dataclass(frozen=True, slots=True)
 class NewQueue:
-    """A ClusterQueue to create, and a LocalQueue of the same name. Quantities are as in Kubernetes.
+    """A ClusterQueue to create, and a LocalQueue of the same name. Quantities have Kubernetes' notation.
 
     namespace: the namespace of the LocalQueue; "" for no LocalQueue.
     quotas: the quota by resource.
     borrowing, lending: the limits by resource; they apply only in a cohort.
     within, reclaim: which workloads its workloads may preempt: in the queue, and among those that borrow its quota.
-    users: the only users who may use the queue; None for everybody.
-    limits: what each user may have, by the name of the limit.
-    part_of: the ClusterQueue of whose quota it gets a part, or "".
+    users: the only users who may use the queue; None for all users.
+    limits: the limits of each user, by the name of the limit.
+    part_of: the ClusterQueue of whose quota it gets a part; "" for none.
     by_usage: whether past usage orders its LocalQueues.
-    created: when it is created. A user's oldest team is known by this time, because the server's own stamp has whole
-    seconds.
+    created: when it is created. This time decides which of a user's teams is the oldest, because the server's own
+    timestamp has whole seconds.
     """
 
     name: str

@@ -7,15 +7,15 @@ import click
 from muster.actions.server.session import Target
 from muster.cli.session import connect
 
-# Of many users of a queue, so many are listed.
+# The maximum number of listed users of a queue.
 _MOST_USERS = 4
 
 
 async def print_queues(target: Target, output: str, *, everywhere: bool) -> None:
     """Print the ClusterQueues, then the LocalQueues of the namespace. Raises `ApiError`.
 
-    everywhere: print the LocalQueues of all namespaces. output: `json`, `yaml` or another format of `-o`; "" for
-    tables.
+    everywhere: whether to print the LocalQueues of all namespaces.
+    output: `json`, `yaml` or another format of `-o`; "" for tables.
     """
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
     from muster.cli.terminal.output import say
@@ -83,7 +83,7 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
 
 
 def _list_users(users: list[str] | None) -> str:
-    """Return the users of a queue for a narrow column: the first few, `-` for everybody, or `(none)`."""
+    """Return the users of a queue for a narrow column: the first few, `-` for all users, or `(none)`."""
     if users is None:
         return "-"
     more = len(users) - _MOST_USERS

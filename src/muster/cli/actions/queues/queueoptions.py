@@ -19,7 +19,7 @@ def is_team(options: Mapping[str, Any]) -> bool:
 
 
 def read_new_queue(name: str, namespace: str, options: Mapping[str, Any], covered: Sequence[str] = ()) -> NewQueue:
-    """Return the queue that the options of `create` ask for. Raises `click.UsageError`, `click.BadParameter`.
+    """Return the queue that the options of `create` describe. Raises `click.UsageError`, `click.BadParameter`.
 
     covered: resources that the queue may borrow even without a quota of its own.
     """
@@ -54,7 +54,7 @@ def read_new_queue(name: str, namespace: str, options: Mapping[str, Any], covere
 
 
 def read_edit(options: Mapping[str, Any]) -> QueueEdit:
-    """Return the changes that the options of `edit` ask for. Raises `click.UsageError`, `click.BadParameter`."""
+    """Return the changes that the options of `edit` describe. Raises `click.UsageError`, `click.BadParameter`."""
     for one, other in (("cohort", "no_cohort"), ("users", "everybody"), ("share", "weight")):
         if options[one] and options[other]:
             names = (f"--{word.replace('_', '-')}" for word in (one, other))
@@ -95,7 +95,8 @@ def read_quotas(options: Mapping[str, Any]) -> dict[str, str]:
 def read_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
     """Parse RESOURCE=QUANTITY texts into quantities by resource. Raises `click.BadParameter`.
 
-    word: may stand in place of a quantity. option: the name of the option, for errors.
+    option: the name of the option, for errors.
+    word: a word that is allowed in place of a quantity; "" for none.
     """
     pairs = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""Make a gang from the options of `muster run` and the caller's environment."""
+"""Make a gang from the options of `muster run` and the user's environment."""
 
 import os
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
 from muster.runtime.process.program import compose_muster_call
 
-# The hexadecimal digits of the number by which a script for Slurm knows its job: nine decimal ones at most.
+# The number of hexadecimal digits in the job ID of a Slurm script. As a decimal number it has at most nine digits.
 _DIGITS_OF_A_NUMBER = 7
 
 
@@ -37,9 +37,9 @@ def gang_from_options(
 ) -> Gang:
     """Return the gang that the command line of `muster run` describes.
 
+    Raises `click.ClickException` if options are invalid or exclude each other.
     arguments: the user's command.
     on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
-    Raises `click.ClickException` if options are invalid or exclude each other.
     """
     if not arguments[0]:
         raise click.UsageError("the command is empty: its first word names the program")
@@ -114,8 +114,8 @@ def gang_from_options(
 def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool) -> SlurmScript | None:
     """Return the Slurm batch script that the command line names; None if the command is no script with #SBATCH lines.
 
+    Raises `click.UsageError` if an option cannot be combined with a batch script.
     on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
-    Raises `click.UsageError` if an option does not go with a batch script.
     """
     batch = options["batch"]
     if batch is None:
@@ -132,7 +132,7 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
 
 
 def _muster_call(*, on_this_machine: bool) -> str:
-    """Return the shell words with which a worker calls Muster.
+    """Return the shell command with which a worker calls Muster.
 
     A worker on this machine calls this installation; in an image, `muster` must be on the PATH.
     """
@@ -147,7 +147,7 @@ def _find_mpi_call(
     *,
     on_this_machine: bool,
 ) -> str:
-    """Return the shell words with which a worker of an MPI job calls Muster; "" if the job does not use MPI.
+    """Return the shell command with which a worker of an MPI job calls Muster; "" if the job does not use MPI.
 
     Raises `click.UsageError`.
     """
@@ -207,7 +207,7 @@ def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role
 
 
 def _make_role(role: RoleOptions, command: Sequence[str], options: dict[str, Any]) -> Role:
-    """Return a role. Where the role's options set no resource, the options of the job do."""
+    """Return a role. For resources that the role's options do not set, the options of the job apply."""
     cpus = role.cpus or options["cpus"] or NOTHING
     memory = role.memory or options["memory"] or NOTHING
     return Role(

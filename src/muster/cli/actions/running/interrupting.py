@@ -12,8 +12,8 @@ from muster.runtime.transport import TransportError
 class Cancelling:
     """The handler of interrupts while a job's output is shown.
 
-    The first interrupt cancels the job, and the next one ends the command at once. If the cancellation fails, a line is
-    printed; the next interrupt then tries again, and ends the command if that fails, too.
+    The first interrupt cancels the job, and the next one terminates the command at once. If the cancellation fails, a
+    line is printed; the next interrupt then tries again, and terminates the command if that fails, too.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class Cancelling:
         self._leave = leave
         self._say = say
         self.code = 0  # the exit code that a shell reports for this signal
-        self._left = False  # whether the job goes on without this process
+        self._left = False  # whether the job continues without this process
         self._tries = 0
         self._failed = False
         self._deletion: asyncio.Task[None] | None = None
@@ -39,7 +39,7 @@ class Cancelling:
         return self.code > 0
 
     def record_signal(self, number: int) -> None:
-        """Record an interrupt at once: it sets the exit code. The event loop calls `interrupt` later.
+        """Record an interrupt at once, because it determines the exit code. The event loop calls `interrupt` later.
 
         Do nothing after `leave_job`.
         """
@@ -47,9 +47,9 @@ class Cancelling:
             self.code = self.code or 128 + number
 
     def leave_job(self) -> bool:
-        """Let the job continue without this command, unless the user has interrupted it; return whether it does.
+        """Let the job continue without this command, unless the user has interrupted it; return whether it continues.
 
-        If it does, later interrupts are ignored.
+        If it continues, later interrupts are ignored.
         """
         self._left = True
         if self.has_begun:
@@ -57,9 +57,9 @@ class Cancelling:
         return self._left
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """Handle a signal that asks this process to end: first cancel the job, the second time end the command.
+        """Handle a termination signal: the first one cancels the job, the next one terminates the command.
 
-        After a cancellation that failed, the next signal tries again.
+        After a failed cancellation, the next signal tries again.
         """
         if self._left or (number == signal.SIGHUP and self._tries):
             return  # a closing terminal sends SIGHUP more than once
@@ -73,7 +73,7 @@ class Cancelling:
         self._deletion = asyncio.create_task(self._try_deletion(), name="cancel")
 
     async def close(self) -> None:
-        """Cancel the request that cancels the job, if it is still under way."""
+        """Cancel the request that cancels the job, if it is still running."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait({self._deletion})

@@ -1,4 +1,4 @@
-"""Decide whether a job of `muster run` can tell somebody of its start and end."""
+"""Decide whether notices about a job of `muster run` can be sent."""
 
 import os
 
@@ -11,10 +11,11 @@ from muster.cli.terminal.output import say
 
 
 def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
-    """Return the gang without notices that nothing would send, if a Slurm script requested them; print why.
+    """Return the gang without notices that cannot be sent, if a Slurm script requested them; print why.
 
-    embedded: whether the cluster is that of `muster up`. is_batch: whether a Slurm script requested them. Raises
-    `click.UsageError` if an option requested such notices.
+    Raises `click.UsageError` if an option requested such notices.
+    embedded: whether the cluster was started by `muster up`.
+    is_batch: whether a Slurm script requested the notices.
     """
     if not gang.notify:
         return gang

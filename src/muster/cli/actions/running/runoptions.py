@@ -67,7 +67,7 @@ def parse_secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
 
 
 def parse_labels(texts: Sequence[str]) -> dict[str, str]:
-    """Parse KEY=VALUE texts into labels; the last value of a key wins. Raises `click.BadParameter`.
+    """Parse KEY=VALUE texts into labels. If a key is repeated, its last value applies. Raises `click.BadParameter`.
 
     A label that another option sets is refused.
     """
@@ -81,7 +81,10 @@ def parse_labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def parse_annotations(texts: Sequence[str]) -> dict[str, str]:
-    """Parse KEY=VALUE texts into annotations; the last value of a key wins. Raises `click.BadParameter`."""
+    """Parse KEY=VALUE texts into annotations.
+
+    If a key is repeated, its last value applies. Raises `click.BadParameter`.
+    """
     values = _parse_pairs(texts, "--annotation")
     for key in values:
         if wrong := list(names.label_key(key.lower())):
@@ -106,7 +109,7 @@ def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
     """Parse the signal to send before the time limit; None for an empty text. Raises `click.BadParameter`.
 
-    limit: the time limit in seconds; None without a limit, with which a signal is refused.
+    limit: the time limit in seconds; None without a limit, in which case a signal is refused.
     """
     try:
         return limits.soft_signal(text, limit) if text else None
@@ -188,8 +191,9 @@ def run_time(text: str) -> str:
 def working_directory(text: str, *, on_this_machine: bool) -> str:
     """Return the directory in which workers start.
 
-    The default on this machine is the current directory. In a cluster with images it is "", which means the image's
-    own; another one must be absolute. Raises `click.BadParameter`, `click.ClickException`.
+    The default on this machine is the current directory. In a cluster with images it is "", which stands for the
+    image's own directory; any other directory must be absolute there. Raises `click.BadParameter`,
+    `click.ClickException`.
     """
     if not on_this_machine:
         if text and not text.startswith("/"):
@@ -202,7 +206,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
 
 
 def check_state(text: str, *, on_this_machine: bool) -> str:
-    """Return the name of the claim for data that outlives attempts, or "".
+    """Return the name of the volume claim for data that outlives attempts; "" for none.
 
     Raises `click.BadParameter` if the name is invalid, or the workers run on this machine.
     """

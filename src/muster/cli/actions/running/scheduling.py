@@ -1,4 +1,4 @@
-"""Submit a job with a schedule, and say when it starts, what it did, and how to follow and stop it."""
+"""Submit a job with a schedule, and describe its starts, its past jobs, and how to follow and stop it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -17,8 +17,8 @@ from muster.runtime.realclock import RealClock
 async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool) -> int:
     """Create the CronJob of a gang, print its name and its first start, and return exit code 0.
 
-    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the first start is not known.
     Raises `ApiError`, `TransportError`, `UserError`.
+    on_this_machine: whether the cluster's time zone is that of this machine; otherwise the first start is unknown.
     """
     await submitting.submit_cron_job(session.client, gang)
     click.echo(gang.name)

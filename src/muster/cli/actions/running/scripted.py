@@ -1,4 +1,4 @@
-"""Read job scripts for `muster run`, from a named file or from the standard input."""
+"""Read job scripts for `muster run`, from a named file or from standard input."""
 
 import os
 import shlex
@@ -56,7 +56,7 @@ def take(command: click.Command, ctx: click.Context, script: Script) -> None:
 
 
 def _translate(command: click.Command, ctx: click.Context, script: Script, lines: list[Directive]) -> click.Context:
-    """Return the options of Muster that the script's sbatch options mean; store the other sbatch options in `ctx`.
+    """Return the options of Muster that correspond to the script's sbatch options; store the other ones in `ctx`.
 
     The names of ignored options are printed. Raises `click.UsageError`, which names the line.
     """
@@ -74,10 +74,11 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
 
 
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
-    """Merge an option's values in the script into those of the command line. lines: the value of each line.
+    """Merge an option's values in the script into those of the command line.
 
-    A repeatable option gets the script's values, then the command line's. Options in `_INSTEAD` and all others keep
-    the command line's; if it has none, the last line of the script counts.
+    A repeatable option gets the script's values, then the command line's. Options in `_INSTEAD` and all others keep the
+    command line's; if it has none, the last line of the script applies.
+    lines: the values of the option in the script, one for each line.
     """
     name, is_given = parameter.name, _is_given(ctx, parameter)
     if parameter.multiple and not (is_given and name in _INSTEAD):
@@ -88,7 +89,7 @@ def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]
     ctx.set_parameter_source(name, ParameterSource.COMMANDLINE)
 
 
-# Repeatable options for which the command line replaces the script's values.
+# Repeatable options for which the command line's values replace the script's.
 _INSTEAD = ("roles", "grid")
 
 
@@ -131,8 +132,8 @@ def _read_input(*, is_required: bool) -> Script | None:
 def _read_file(word: str) -> Script | None:
     """Return the script in a file; None if the word names no readable script. Raises `ScriptError`.
 
-    A file is a script if it has lines with options, or if it begins with #! and the word is not the name or the path of
-    a program here. A line that looks like options but is a comment gets a warning.
+    A file is a script if it has lines with options. It is also a script if it begins with #! and the word is not the
+    name or the path of a program on this machine. A line that looks like options but is a comment gets a warning.
     """
     try:
         path = Path(word)

@@ -1,4 +1,7 @@
-"""Run a shell on our terminal as a job, which ends with the terminal: rank 0 has the terminal, the rest have logs."""
+"""Run an interactive shell on this terminal as a job: rank 0 has the terminal, other ranks have logs.
+
+The job ends when the terminal closes.
+"""
 
 import asyncio
 import os
@@ -37,17 +40,17 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel as give_up
 from muster.runtime.transport import TransportError
 
-# A client that attaches does not see earlier output, so the shell starts after the client's first line. If no line
-# comes for two minutes, the client is gone. A terminal read waits for at most 25.5 seconds, so it is repeated.
+# A client that attaches does not get earlier output, so the shell starts after the client's first line. If no line
+# arrives for two minutes, the client is gone. A read from a terminal waits for at most 25.5 seconds, so it is repeated.
 _BEGIN = (
     f"stty -echo -icanon min 0 time 240 2>/dev/null; {' || '.join(['read -r _'] * 5)} || "
     "{ echo no client connected to this terminal; exit 1; }; "
     'stty echo icanon min 1 time 0 2>/dev/null; exec "$@"'
 )
 _FIRST_LINE = b"\n"
-# The role of rank 0 if it is not the only worker. It is no longer than `workers`, for which job names leave room.
+# The role name of rank 0 if there are other workers. It is no longer than `workers`, for which job names reserve space.
 _FIRST = "first"
-# The time in which a job ends by itself after its terminal has closed.
+# The seconds within which a job ends by itself after its terminal has closed.
 _END_SECONDS = 10.0
 
 
@@ -87,8 +90,8 @@ def make_shell_gang(
 def on_terminal(gang: Gang) -> Gang:
     """Return the gang with the standard streams of rank 0 connected to a terminal; it ends when the terminal closes.
 
-    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own. Raises
-    `click.UsageError` if rank 0 has no template of its own.
+    A terminal is a field of the pod template, so rank 0 of several workers gets a role of its own. Raises
+    `click.UsageError` if rank 0 cannot have a template of its own.
     """
     if gang.size > 1 and (gang.mpi or gang.script is not None):
         raise click.UsageError("--tty: the processes that mpirun and srun start on several workers have no terminal")
@@ -118,8 +121,9 @@ def _separate_first(gang: Gang) -> list[Role]:
 async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
     """Submit the shell, and connect it to this terminal until it ends; return its exit code.
 
-    named: whether the user chose the name of the job. keeps_job: whether the ended job and its output stay; otherwise
-    the job is deleted. A signal that ends this command ends the job. Raises `ApiError`, `TransportError`, `UserError`.
+    A signal that terminates this command also ends the job. Raises `ApiError`, `TransportError`, `UserError`.
+    named: whether the user chose the name of the job.
+    keeps_job: whether the ended job and its output stay; otherwise the job is deleted.
     """
     main = asyncio.current_task()
     assert main is not None
@@ -175,7 +179,7 @@ async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[J
 
 @contextmanager
 def _cancelling_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
-    """Cancel `main` when a signal asks this command to end; yield the list that then holds the signal."""
+    """Cancel `main` at the first termination signal; yield the list to which that signal is then added."""
     loop, signals, received = asyncio.get_running_loop(), list_heeded_signals(), list[int]()
 
     def end(number: int) -> None:
@@ -215,7 +219,7 @@ class _Shell:
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, rank: str) -> None:
-        """Record whether the program of rank 0 has ended, and whether its pod runs, for which `run` waits.
+        """Record whether the program of rank 0 has ended, and whether its pod runs; `run` waits for the latter.
 
         Pods of other ranks are ignored.
         """
@@ -229,7 +233,7 @@ class _Shell:
     async def run(self) -> None:
         """Wait until the shell's pod runs, and copy both terminals to each other until the shell ends.
 
-        A connection that is lost later ends the copying without an error. Raises `ApiError`, `TransportError` if the
+        If the connection is lost later, the copying ends without an error. Raises `ApiError`, `TransportError` if the
         server refuses.
         """
         pod = await self._pod

@@ -1,1 +1,1 @@
-"""Commands by which a user changes, holds, ends or retries submitted jobs, or runs a command beside one."""
+"""Commands that change, hold, end or retry submitted jobs, or run a command next to a worker of one."""

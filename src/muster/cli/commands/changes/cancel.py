@@ -53,7 +53,7 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
 
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
-    """Return the names of the jobs that the options select, after asking the user; none if there are no such jobs.
+    """Return the names of the jobs that the options select, after asking the user; empty if there are no such jobs.
 
     Raises an error of click if the user does not agree.
     """

@@ -12,7 +12,7 @@ from muster.cli.names.examples import format_examples
 from muster.cli.names.types import parse_job_name
 from muster.cli.session import connect, run, target_options
 
-# The messages of Muster's nodes and of kubelets for a missing program, and for one that cannot be run.
+# The messages of Muster's nodes and of kubelets for a missing program, and for one that cannot be executed.
 _NOT_STARTED = "error executing command in container: "
 
 

@@ -1,4 +1,4 @@
-"""`muster hold`: keep jobs, or a queue, from starting. `release` is made of the same parts."""
+"""`muster hold`: keep jobs, or a queue, from starting. `release` is made with the same function."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from muster.cli.session import ask, connect, target_options
 
 
 def make_command(name: str, help: str, *, hold: bool) -> click.Command:
-    """Return the command that holds, or else releases, every job and queue that it names."""
+    """Return the command that holds every job and queue that it names, or releases them if `hold` is False."""
 
     @click.command(name, help=help, epilog=format_examples(f"muster {name} train", f"muster {name} queue/vision"))
     @click.argument(

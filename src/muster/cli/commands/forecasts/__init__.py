@@ -1,1 +1,1 @@
-"""Commands by which a user learns what would happen: plans, simulations, and the snapshots that these start from."""
+"""Commands that forecast: plans, simulations, and the snapshots with which these start."""

@@ -48,7 +48,8 @@ def command(filename: tuple[str, ...], output: str | None, **options: Any) -> No
 async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     """Print what would happen to the objects of manifests; return 1 if the server would refuse some, else 0.
 
-    output: `json` or `yaml`; "" for text. Raises `ApiError`.
+    Raises `ApiError`.
+    output: `json` or `yaml`; "" for text.
     """
     from muster.cli.actions.each import try_and_say
     from muster.cli.names.discovery import Discovery
@@ -83,7 +84,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     return int(not all(successes))
 
 
-# The kinds of jobs: existing ones are not planned.
+# The kinds of jobs. Existing objects of these kinds are not planned.
 _RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
 
@@ -97,7 +98,7 @@ def _render_lines(plan: Any, namespace: str, now: Any) -> list[str]:
 
 
 def _make_domains(places: Any) -> dict[str, Any]:
-    """Return topology domains in the form in which the status of a Workload has them."""
+    """Return topology domains in the form of a Workload's status."""
     domains = [{"values": list(values), "count": count} for values, count in places.domains]
     return {"levels": list(places.levels), "domains": domains}
 

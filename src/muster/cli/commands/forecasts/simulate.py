@@ -1,4 +1,4 @@
-"""`muster simulate`: play a scenario in virtual time, and report what became of its jobs."""
+"""`muster simulate`: play a scenario in virtual time, and report the outcome of its jobs."""
 
 import os
 import signal
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from muster.simulation.outcome.summary import GroupSummary, Summary
     from muster.simulation.simulate import EngineName
 
-# How many jobs that could never run are named.
+# The maximum number of listed jobs that could never run.
 _NAMED = 5
-# Columns that the table has only if there are such jobs.
+# Columns that the table has only if one of their numbers is not 0.
 _SOMETIMES = ("OVER LIMIT", "NEVER")
-# How many decisions a report has, unless the user says.
+# The number of decisions in a report, unless the user sets it.
 _DECISIONS = 100_000
 
 
@@ -131,7 +131,7 @@ def command(
                 engine=engine,
                 shelf=shelf,
             )
-    except KeyboardInterrupt:  # before anything was simulated
+    except KeyboardInterrupt:  # an interrupt before the first simulation
         live.show("", "")
         raise
     except SweepError as error:

@@ -38,7 +38,7 @@ async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> Non
     document = write_snapshot(snapshot)
     if output == "json":
         click.echo(dump(document, "json"))
-    else:  # an object a line is YAML, too, and takes a hundredth of the time of blocks
+    else:  # one object on each line is YAML, too, and takes a hundredth of the time of blocks
         spec = document["spec"]
         lists = {field: spec.pop(field) for field in ("items", "decisions") if field in spec}
         lines = [dump(document, "yaml")]

@@ -1,1 +1,1 @@
-"""Commands for a Kubernetes cluster: install and run the engine, take over from Kueue, and join nodes."""
+"""Commands for a Kubernetes cluster: install and run the engine, take over from Kueue, and add nodes."""

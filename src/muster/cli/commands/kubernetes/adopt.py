@@ -94,7 +94,7 @@ async def _report(target: Target, config: str | None, form: str) -> int:
 
 
 def _tell_next_step(holder: str) -> str:
-    """Return a sentence on what is left to do if nothing prevents the takeover.
+    """Return a sentence on the next step if nothing prevents the takeover.
 
     holder: the identity in the Lease of engines; "" if no engine holds it.
     """

@@ -65,7 +65,7 @@ async def _make_options(client: Any, namespace: str) -> Any:
         text = await configuration_text(client, namespace)
     except SeveralError as error:
         raise click.ClickException(f"{error}: name one with --namespace") from None
-    # A killed run may have deleted Muster's Configuration, and Kueue's may name no namespace.
+    # A run that was killed may have deleted Muster's Configuration, and Kueue's may name no namespace.
     places = [one.namespace for one in await find_kueue(client)]
     where = namespace or (places[0] if len(places) == 1 else "")
     options = options_in(text or make_default_configuration(), "the Configuration in the cluster", IMAGE, None, where)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from muster.api.config import Configuration
     from muster.install.options import Options
 
-# The cluster's own namespaces. The engine's namespace is deleted with it, and forbids privileged pods.
+# The cluster's own namespaces. The engine's namespace is deleted on removal, and forbids privileged pods.
 _TAKEN = ("default", "kube-node-lease", "kube-public", "kube-system")
-# The families of definitions (`muster.install.crds.FAMILIES`).
+# The families of CRDs (`muster.install.crds.FAMILIES`).
 _KINDS = ("kueue", "jobset", "podgroups")
 
 
@@ -86,7 +86,7 @@ def command(
     from muster.install.removal import make_removal_script
     from muster.operator.addresses import BadAddressError
 
-    # Without the engine nothing converts Kueue's kinds, so they are removed in any case.
+    # Without the engine no server converts Kueue's kinds, so they are removed in any case.
     named = tuple(dict.fromkeys((*_KINDS[:1], *kinds))) if uninstall else tuple(dict.fromkeys(kinds)) or _KINDS
     options = replace(
         _make_options(namespace, image, replicas, config, cert_manager=cert_manager),
@@ -143,9 +143,10 @@ def _make_options(
 
 
 def checked_options(text: str, settings: "Configuration", image: str, replicas: int | None, source: str) -> "Options":
-    """Return the options of the installation after checking them. source: the file or option with the settings.
+    """Return the options of the installation after checking them. Raises `click.BadParameter`.
 
-    text: the Configuration. Raises `click.BadParameter`.
+    text: the Configuration.
+    source: the file or option with the Configuration, for errors.
     """
     from muster.install.options import REPLICAS, Options, most_replicas
 

@@ -1,1 +1,1 @@
-"""Commands by which a user follows jobs: lists, reasons, output, use, and the dashboard. They change nothing."""
+"""Commands that show jobs: lists, reasons, output, use, and the dashboard. They change no objects."""

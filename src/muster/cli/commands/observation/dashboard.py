@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from muster.api.config.types import Dashboard as Settings
 
-# Without a screen no browser opens; the printed address then goes through a tunnel.
+# Without a screen no browser opens; users then reach the printed address through a tunnel.
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -117,7 +117,8 @@ async def _open_own(target: Target, *, browse: bool) -> None:
 async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) -> None:
     """Serve the pages of the dashboard on loopback, with the rights of our kubeconfig, until the user ends the command.
 
-    The sign-in link is printed and, if `browse`, opened in a browser. read_only: whether the pages offer no changes.
+    The sign-in link is printed and, if `browse`, opened in a browser.
+    read_only: whether the pages offer no changes.
     """
     _require_parts()
     from muster.dashboard.app import Dashboard
@@ -141,7 +142,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
 @dataclass(frozen=True)
 class Proxied:
-    """The options about a reverse proxy in front of the dashboard; "" for those that are not given."""
+    """The options about a reverse proxy in front of the dashboard; "" for options that the user did not give."""
 
     token_header: str
     config: str
@@ -177,7 +178,7 @@ async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_o
         Sessions(clock),
         clock,
         Random(),
-        hosts=None,  # whatever name a Service or an ingress has; a viewer who has not signed in sees nothing
+        hosts=None,  # a Service or an ingress may have any name; a viewer who has not signed in sees nothing
         read_only=read_only,
         front=entry.front,
         sign_out_path=entry.sign_out_path,
@@ -219,8 +220,9 @@ async def _listen(
 ) -> None:
     """Serve a dashboard until the user ends the command, then close it.
 
-    option: the option by which the user chooses the port. ready: called with the port. Raises `click.ClickException` if
-    the address cannot be used.
+    Raises `click.ClickException` if the address cannot be used.
+    option: the option with which the user chooses the port.
+    ready: called with the port.
     """
     from muster.cluster.apiserver.front.listener import AddressUnusable, Listener
 

@@ -13,7 +13,7 @@ from muster.cli.names.selecting import add_selection_options
 from muster.cli.names.types import parse_job_name
 from muster.cli.session import ask, connect, say_unexpected_cluster, target_options
 
-# A copy from `muster.insight.history.runs`, whose import takes long.
+# A copy from `muster.insight.history.runs`, whose import is slow.
 STATES = ("Completed", "Failed", "Cancelled", "Deleted")
 _LIMIT = 100
 

@@ -91,7 +91,7 @@ async def _logs(
 
 
 async def _follow(printout: "Printout") -> "Ending":
-    from muster.actions.following.follow import Follower  # it loads asyncio
+    from muster.actions.following.follow import Follower  # importing it loads asyncio
     from muster.cli.terminal.readers import while_read
     from muster.runtime.ids import Random
 
@@ -110,7 +110,7 @@ async def _follow(printout: "Printout") -> "Ending":
 
 
 def _make_excerpt(job: "JobRecord", selection: dict[str, Any]) -> "Excerpt":
-    """Return the selection of workers and lines that the options make. Raises `click.BadParameter`."""
+    """Return the selection of workers and lines that the options describe. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
     from muster.cli.names.moments import parse_moment
     from muster.insight.jobs.state import parse_ranks
@@ -129,7 +129,7 @@ def _make_excerpt(job: "JobRecord", selection: dict[str, Any]) -> "Excerpt":
 
 
 def _compile_pattern(text: str) -> "Callable[[bytes], bool]":
-    """Return a function that tells whether the pattern occurs in a line. Raises `click.BadParameter`."""
+    """Return a function that returns whether the pattern occurs in a line. Raises `click.BadParameter`."""
     from muster.api.values.patterns import PatternError, line_pattern  # it takes a while to load
 
     try:

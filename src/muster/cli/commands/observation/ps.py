@@ -21,12 +21,12 @@ STATES = (
 
 # The final states of a job.
 OVER = ("Completed", "Failed", "Cancelled")
-# How long a job is listed after its end, unless the user asks for it or for all.
+# How long a job is listed after its end, unless the user selects it or all jobs.
 _RECENT = timedelta(hours=1)
-# The most deleted jobs to list.
+# The maximum number of deleted jobs to list.
 _PAST = 1_000
 
-# Fields that change with time alone.
+# Fields that change as time passes.
 _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gpusUsed": "", "gpuMemoryUsed": ""}
 
 
@@ -110,7 +110,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
             listed_rows = await _add_past(session, listed_rows, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in listed_rows}]
         if missing:
-            from muster.actions.jobs.lookup import no_job  # importing it takes long
+            from muster.actions.jobs.lookup import no_job  # importing it is slow
 
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
@@ -147,9 +147,10 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
 async def _add_usage(
     session: Session, rows: list[dict[str, Any]], where: str, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Return the rows with the present use of CPU, memory and GPUs by the pods of each job; `-` if it is unknown.
+    """Return the rows with the current use of CPU, memory and GPUs by the pods of each job; `-` if it is unknown.
 
-    where: the namespace; "" for all. say: receives a remark if the user may not see the use.
+    where: the namespace; "" for all.
+    say: receives a remark if the user may not see the use.
     """
     from muster.insight.reader.usage import read_usage
     from muster.insight.usage import format_cpus, format_gpus, format_memory, usage_by_job
@@ -166,9 +167,9 @@ async def _add_usage(
 
 
 async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the rows and, after them, the rows of the newest deleted jobs in the history.
+    """Return the rows, followed by the rows of the newest deleted jobs in the history.
 
-    A remark is printed if there are more of these, or no history.
+    A remark is printed if there are more deleted jobs, or no history.
     """
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
@@ -186,7 +187,8 @@ async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, no
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
     """Show jobs until the user leaves: on a terminal all jobs, unfinished ones first; in a pipe each changed row.
 
-    only: the names, states, queue and user that select jobs. wide: show all columns.
+    only: the names, states, queue and user that select jobs.
+    wide: whether to show all columns.
     """
     from muster.actions.server.session import describe_outage
     from muster.actions.watching import Watch, survive_outages
@@ -247,7 +249,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
 def find_earliest_end(only: Mapping[str, Any], output: str, now: datetime) -> datetime | None:
     """Return the earliest end of the jobs to list; None if the options select jobs that may have ended long ago.
 
-    Programs read json, yaml and name: a job must not vanish from them by the clock.
+    Programs read json, yaml and name. There a job must not disappear only because time passes.
     """
     selects_old = only["past"] or only["jobs"] or only["states"] or output in ("json", "yaml", "name")
     return None if selects_old else now - _RECENT
@@ -256,7 +258,7 @@ def find_earliest_end(only: Mapping[str, Any], output: str, now: datetime) -> da
 def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict[str, Any]]:
     """Return the unfinished jobs in the order of their submission, then the ended jobs in the order of their ends.
 
-    since: leave out jobs that ended before; None for no limit.
+    since: the time before which ended jobs are left out; None for no limit.
     """
     going, ended = _split_by_end(rows)
     recent = [row for row in ended if since is None or row["ended"] is None or row["ended"] >= since]
@@ -265,7 +267,7 @@ def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict
 
 
 def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Split the rows into those of unfinished jobs and those of ended jobs."""
+    """Split the rows into the rows of unfinished jobs and those of ended jobs."""
     parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for row in rows:
         parts[row["state"] in (*OVER, "Deleted")].append(row)
@@ -275,14 +277,14 @@ def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]],
 def sort_unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of unfinished jobs, then the rows of finished jobs, from the newest end to the oldest.
 
-    A screen that is too small thus cuts off the jobs that ended first.
+    So a screen that is too small cuts off the jobs that ended first.
     """
     going, ended = _split_by_end(rows)
     return going + ended[::-1]
 
 
 def find_changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows that are new, differ in more than the age, or were deleted since; update `known`."""
+    """Return the rows that are new, differ in more than the age, or were deleted; update `known`."""
     now = {(row["namespace"], row["name"]): row for row in rows}
     changed_rows = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
     deleted_rows = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]
@@ -296,7 +298,7 @@ def select_rows(
 ) -> list[dict[str, Any]]:
     """Return the rows with one of these names, one of these states, this queue and this user.
 
-    An empty value matches any.
+    An empty argument matches any row.
     """
     from muster.api.ours.users import is_user
 
@@ -338,7 +340,10 @@ _SPARE, _LEAST_NAME = ("POS", "QUEUE", "PODS", "AGE"), 20
 
 
 def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool, on_screen: bool = False) -> str:
-    """Return the table of jobs. on_screen: a full screen shows it, which cuts lines instead of wrapping them."""
+    """Return the table of jobs.
+
+    on_screen: whether a full screen shows it, which cuts lines instead of wrapping them.
+    """
     from muster.cli.terminal.output import terminal_width
     from muster.insight.text import format_owner, format_table
 
@@ -360,9 +365,10 @@ def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool, o
 
 
 def fit_columns(table: Mapping[str, Sequence[str]], width: int) -> dict[str, Sequence[str]]:
-    """Return the columns that fit beside each other, one space apart; the last column has lines of its own.
+    """Return the columns that fit next to each other, one space apart; the last column has lines of its own.
 
-    table: the cells below each heading. The columns of `_SPARE` are omitted first; then long names are cut.
+    The columns in `_SPARE` are omitted first; then long names are cut.
+    table: the cells below each heading.
     """
     from muster.insight.text import shorten
 

@@ -106,10 +106,11 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
 
 
 class _Demands(NamedTuple):
-    """The requests of the visible pods, so that the pods themselves are not kept: there may be ten thousand.
+    """The requests of the visible pods. They replace the pods themselves, of which there may be ten thousand.
 
-    by_node: the requests on each node. by_job: the requests by namespace, job, owner and queue.
-    namespace: whose pods they are; "" for all.
+    by_node: the requests on each node.
+    by_job: the requests by namespace, job, owner and queue.
+    namespace: the namespace of the pods; "" for all.
     """
 
     by_node: Any
@@ -145,7 +146,7 @@ async def _read_demands(session: Session, nodes: Any, say: Callable[[str], None]
 def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
     """Return the table of nodes.
 
-    used: the requests of pods, by node; None if pods that the user may not see could be there, too.
+    used: the requests of pods, by node; None if there may be pods that the user may not see.
     resources: the columns.
     """
     from muster.api.values.quantity import parse_amount

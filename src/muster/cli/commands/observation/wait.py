@@ -61,7 +61,8 @@ async def _wait(target: Target, jobs: tuple[str, ...], seconds: float | None, *,
 async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first: bool = False) -> int:
     """Wait for jobs, by namespace and name, and print their progress; return the highest of their exit codes.
 
-    first: return the exit code of the first job to finish. A job that cannot be followed counts as 1.
+    A job that cannot be followed counts as 1.
+    first: whether to return the exit code of the first job that finishes.
     """
     from muster.cli.actions.each import try_and_say
     from muster.cli.terminal.liveline import LiveLine
@@ -78,9 +79,9 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
 
 
 async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """Run all `works` at once until one succeeds or all have ended; cancel the others.
+    """Run all `works` concurrently until one succeeds or all have ended; cancel the others.
 
-    Return the results of those that have ended.
+    Return the results of the works that have ended.
     """
     from muster.runtime.tasks import cancel
 

@@ -1,1 +1,1 @@
-"""Commands that programs call: Muster's own programs, and the shell for completions."""
+"""Commands that programs call: Muster's own programs, and the shell's completion."""

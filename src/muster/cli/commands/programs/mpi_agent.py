@@ -1,4 +1,4 @@
-"""`muster mpi-agent`: the program of each worker where the command of `muster run` is `mpirun`."""
+"""`muster mpi-agent`: the program of each worker if the command of `muster run` is `mpirun`."""
 
 import asyncio
 import os

@@ -1,1 +1,1 @@
-"""Commands by which an administrator starts, checks, saves and stops the embedded cluster."""
+"""Commands with which an administrator starts, checks, backs up and stops the embedded cluster."""

@@ -57,7 +57,7 @@ async def _read_server(home: Home) -> "tuple[list[JournalRecord], int, bytes]":
         transport, ran = session.client.transport, b""
         async with transport.stream(Request("GET", backups.PATH, accept=backups.CONTENT_TYPE)) as pieces:
             records, revision = await backups.receive(pieces)
-        with ignoring("NotFound"):  # a server of an older release has no history
+        with ignoring("NotFound"):  # a server of an older release serves no history
             async with transport.stream(Request("GET", BACKUP_PATH, accept=backups.CONTENT_TYPE)) as pieces:
                 ran = b"".join([piece async for piece in pieces])
         return records, revision, ran

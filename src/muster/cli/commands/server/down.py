@@ -17,12 +17,12 @@ from muster.actions.server.systemunit import Unit
 from muster.cli.names.examples import format_examples
 from muster.cli.session import connect, data_option, run
 
-# The server ends itself after the grace period of its pods. After this time the user is told how long that may take.
+# The server exits after the grace period of its pods. After this time, a line says how long that may take.
 QUIET_SECONDS = 15.0
-# The time after that in which a server that hangs is killed.
+# The further seconds after which a server that hangs is killed.
 PATIENCE_SECONDS = 75.0
 NOTHING = "nothing runs"
-# The most ended jobs that the message names.
+# The maximum number of ended jobs that the message names.
 _NAMES = 5
 
 
@@ -58,9 +58,9 @@ def command(data: str, yes: bool) -> None:
 
 
 def _cancel_starts(home: Home) -> Sequence[Unit]:
-    """Keep systemd from starting a server again that failed or had to be killed; return the units that it stopped.
+    """Keep systemd from restarting a server that failed or had to be killed; return the units that it stopped.
 
-    A shell without the user's systemd, such as that of `su` or cron, gets a warning: the server has ended all the same.
+    A shell without the user's systemd, such as that of `su` or cron, gets a warning: the server has ended nevertheless.
     """
     try:
         return cancel_starts(home)
@@ -70,9 +70,10 @@ def _cancel_starts(home: Home) -> Sequence[Unit]:
 
 
 def require_agreement(ending: str) -> None:
-    """Ask the user whether jobs may end, if there is a terminal to ask on; return if so, or without a terminal.
+    """Ask the user whether jobs may end. Return if the user agrees, or if there is no terminal to ask on.
 
-    Raises `click.ClickException` if the user does not agree. ending: a phrase that says what ends.
+    Raises `click.ClickException` if the user does not agree.
+    ending: a phrase that says what ends.
     """
     from muster.cli.terminal.asking import can_ask
 
@@ -81,10 +82,10 @@ def require_agreement(ending: str) -> None:
 
 
 def describe_end(home: Home, *, only_terminals: bool = False) -> str:
-    """Return a phrase that says which pods and jobs end with the server, and which users' jobs they are.
+    """Return a phrase that says which pods and jobs end with the server, and which users own them.
 
-    If the server does not tell, the phrase says so. only_terminals: count only jobs that end when their terminal
-    closes.
+    If the server does not respond, the phrase says so.
+    only_terminals: whether to count only jobs that end when their terminal closes.
     """
     try:
         labels = run(_label_running_pods(home, only_terminals=only_terminals))
@@ -107,7 +108,7 @@ def describe_ends(names: Sequence[str], pods: int) -> str:
 async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     """Return a label for each running pod: its job, and the job's user.
 
-    only_terminals: leave out the pods of jobs that do not end when their terminal closes.
+    only_terminals: whether to leave out the pods of jobs that do not end when their terminal closes.
     """
     from muster.api.ours.submitter import SUBMITTER_ANNOTATION
     from muster.api.pods import is_finished, job_of
@@ -133,18 +134,19 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
 
 
 def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
-    """End the server that holds the directory; return once its process is gone.
+    """End the server that holds the directory; return after its process has exited.
 
-    A process that no longer holds the directory is left alone. One that ignores the signal for long is killed.
+    A process that no longer holds the directory is left alone. A process that ignores the signal for long is killed.
 
-    pid: the server's process. by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
+    pid: the server's process ID.
+    by: the signal. SIGTERM also ends the pods; SIGKILL leaves them to the next server.
     """
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        # If the process still holds the directory after the pidfd was opened, the pidfd is of that process.
+        # If the process still holds the directory after the pidfd was opened, the pidfd belongs to that process.
         if home.server_pid() == pid:
             _end_process(process, pid, by)
     finally:
@@ -152,9 +154,11 @@ def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
 
 
 def _end_process(process: int, pid: int, by: signal.Signals) -> None:
-    """Send a signal to a process and wait for its end; print a line if that takes long, and kill it in the end.
+    """Send a signal to a process and wait until it exits; print a line if that takes long, and kill it in the end.
 
-    process: its pidfd. pid: its id, for the lines. A process that is gone already is left alone.
+    A process that has already exited is ignored.
+    process: the pidfd of the process.
+    pid: its process ID, for the lines.
     """
     ended = select.poll()
     ended.register(process, select.POLLIN)

@@ -75,7 +75,7 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
 
 
 def _check_store(home: Home) -> None:
-    """Raise `click.ClickException` if no other server could open the store of the running server."""
+    """Raise `click.ClickException` if the new server could not open the store of the running server."""
     from muster.cluster.backups import check_beside_server
     from muster.cluster.store import DataDirectoryError
 
@@ -93,9 +93,10 @@ def _read_running_options(home: Home) -> ServerOptions:
 
 
 def _start(home: Home, resolved: ResolvedOptions, former: int | None) -> None:
-    """Start the new server as a detached process. Raises `click.ClickException` if that fails.
+    """Start the new server as a detached process.
 
-    The error says how the user gets the former server back. former: its process; None if none ran.
+    Raises `click.ClickException` if that fails. The error says how the user can start the former server again.
+    former: the process ID of the former server; None if none ran.
     """
     try:
         ready_fd = start_detached(home, resolved.options)

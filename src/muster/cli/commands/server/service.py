@@ -139,7 +139,7 @@ def _find_installed(data: str, scope: Scope, account: str) -> tuple[Home, Unit]:
 
 
 def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
-    """Return the account whose home and server the unit is for. Raises `UserError`, `click.UsageError`."""
+    """Return the account that owns the unit's home and server. Raises `UserError`, `click.UsageError`."""
     if scope == "user":
         if account:
             raise click.UsageError("--as is for --system: a unit of this user runs as this user")
@@ -152,7 +152,8 @@ def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
 def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> str:
     """Return the path of the local socket for a unit's server; "" for none.
 
-    named: the path that the user gave, which wins. A system unit of root has the system's socket by default.
+    A system unit of root has the system's socket by default.
+    named: the path that the user gave, which takes precedence; None or "" if the user gave none.
     """
     return named or (SYSTEM_SOCKET if scope == "system" and owner.pw_uid == 0 else "")
 
@@ -160,7 +161,7 @@ def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> 
 def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:
     """Return the home that the options name, and its unit, installed or not.
 
-    By default, the home is the caller's, or for a system unit the owner's. Raises `UserError`.
+    By default, the home is the home of the caller, or for a system unit the home of the owner. Raises `UserError`.
     """
     if scope == "system" and not data:
         data = str(Path(owner.pw_dir) / ".muster")
@@ -169,7 +170,7 @@ def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home,
 
 
 def _list_gpu_variables() -> list[str]:
-    """Return the names of the environment variables that say which GPUs a server offers."""
+    """Return the names of the environment variables that define which GPUs a server offers."""
     from muster.cluster.nodes.gpus.device import FAMILIES
 
     return [family.variable for family in FAMILIES]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # What a process node names before its release.
 _RUNTIME = "process://"
-# The troubles that have a line of their own.
+# The problems that have a line of their own.
 _IN_LINES = ("engine", "nodes")
 
 
@@ -88,8 +88,8 @@ async def _status(target: Target, home: Home) -> int:
 def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
     """Return a sentence on what to do if the server runs another release than the installed one.
 
-    "" if it runs the same, or its release is unknown. nodes: all nodes. The server's own process nodes among them
-    tell its release.
+    Return "" if it runs the same release, or its release is unknown.
+    nodes: all nodes. The server's own process nodes report its release.
     """
     from muster.api.ours.embedded import NODE_IDENTITY
 
@@ -109,7 +109,10 @@ def _describe_cordoned(names: Sequence[str]) -> str:
 
 
 def describe_full(disks: Mapping[str, str]) -> str:
-    """Return which nodes have a full disk; "" if none has. disks: by node, which disk is full, or "" if unknown."""
+    """Return a clause that names the nodes with a full disk; "" if there are none.
+
+    disks: the nodes with a full disk, each with the name of the disk; "" if the disk is unknown.
+    """
     from muster.insight.text import list_names
 
     names = [f"{name} ({disk})" if disk else name for name, disk in disks.items()]

@@ -83,7 +83,7 @@ def _make_warning(outside: str) -> str:
 
 
 def _describe_local(path: str) -> str:
-    """Return how users of this machine reach the server, and what keeps them; "" if it serves only its own user."""
+    """Return how users of this machine reach the server, and what prevents them; "" if it serves only its own user."""
     if not path:
         return ""
     from muster.runtime.process.ownership import find_closed
@@ -115,10 +115,10 @@ def _salvage(home: Home) -> None:
 
 
 def serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
-    """Serve until a signal asks to stop.
+    """Serve until a termination signal.
 
-    ready_fd: a descriptor to write a line to once the server serves; None to print the line. Raises
-    `click.ClickException` if the start fails; the reason is then written to the log, too.
+    Raises `click.ClickException` if the start fails; the reason is then written to the log, too.
+    ready_fd: a descriptor to which a line is written when the server serves; None to print the line.
     """
     import uvloop
 
@@ -176,7 +176,7 @@ def serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
 def _describe_failure(error: Exception, home: Home) -> str:
     """Return why the start failed.
 
-    The home is named, because the error of a failed write names no file.
+    The text names the home, because the error of a failed write names no file.
     """
     if isinstance(error, OSError) and error.filename is None and error.strerror:
         return f"cannot write to {home.path}: {error.strerror}"

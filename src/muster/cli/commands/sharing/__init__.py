@@ -1,1 +1,1 @@
-"""Commands by which an administrator shares a cluster: its queues, its users, and the clusters behind a queue."""
+"""Commands with which an administrator shares a cluster: its queues, its users, and worker clusters behind a queue."""

@@ -117,7 +117,7 @@ async def _invite(target: Target, invitation: Any, server: str, *, everywhere: b
 
 
 def _print_kubeconfig(kubeconfig: str) -> None:
-    """Print the kubeconfig; a file that stdout is redirected to becomes private to its owner."""
+    """Print the kubeconfig. If stdout is redirected to a file, make that file private to its owner."""
     try:
         descriptor = sys.stdout.fileno()
         info = os.fstat(descriptor)

@@ -164,9 +164,9 @@ async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
 
 
 async def _find_nodes_flavor(session: Session) -> str:
-    """Return the name of the flavor that an embedded cluster is created with.
+    """Return the name of the flavor with which an embedded cluster is created.
 
-    "" if the cluster has no such flavor, or the user may not see it.
+    Return "" if the cluster has no such flavor, or the user may not see it.
     """
     from muster.api.kueue import RESOURCE_FLAVOR
     from muster.api.ours.embedded import NODES_FLAVOR

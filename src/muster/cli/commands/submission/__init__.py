@@ -1,1 +1,1 @@
-"""Commands by which a user submits work: a gang, a shell, or manifests."""
+"""Commands with which a user submits work: a gang, a shell, or manifests."""

@@ -55,7 +55,7 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
 async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Apply all manifests, also after failures.
 
-    Return 1 if one failed, else the highest exit code of the jobs that the command waited for.
+    Return 1 if one failed, else the highest exit code of the jobs for which the command waited.
     """
     from muster.cli.actions.applying import split_independent
     from muster.cli.actions.each import AT_ONCE, try_and_say
@@ -94,7 +94,7 @@ async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_r
 
 
 def _is_suspended(job: dict[str, Any]) -> bool:
-    """Return whether a user suspended the job; a job that a queue suspends is resumed by the queue."""
+    """Return whether a user suspended the job. A job that a queue suspended is resumed by the queue."""
     from muster.api.kueue.names import QUEUE_NAME_LABEL
 
     return bool(job["spec"].get("suspend")) and QUEUE_NAME_LABEL not in (job["metadata"].get("labels") or {})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from muster.insight.record import JobRecord
 
 _STDIN = 0
-# For a sweep of at most so many trials at a time, the quota of its queue is not read.
+# For a sweep of at most this many concurrent trials, the quota of its queue is not read.
 _FEW_TRIALS = 20
 
 
@@ -172,7 +172,7 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
 
 async def _sends_away(session: Session, queue: str) -> bool:
     from muster.api.kueue.names import DEFAULT_QUEUE
-    from muster.insight.reader.clusters import sends_away  # it loads MultiKueue, and few jobs ask
+    from muster.insight.reader.clusters import sends_away  # importing it loads MultiKueue, and few jobs need it
 
     return await sends_away(session.client, session.namespace, queue or DEFAULT_QUEUE)
 
@@ -183,7 +183,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.cli.actions.running.notifying import fit_notify
     from muster.insight.reader.engine import is_embedded
 
-    # A Job that names a missing queue or priority class would wait for ever.
+    # A Job that names a missing queue or priority class would wait forever.
     embedded = await is_embedded(session.client)
     queue = await queue_to_name(session.client, session.namespace, options["queue"], embedded=embedded)
     options = options | {"queue": queue} | await priority_classes(session.client, options["priority"])
@@ -238,8 +238,8 @@ def _warn_of_unread_input(options: dict[str, Any]) -> None:
 async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
     """Submit the gang and follow its job; return the exit code.
 
-    The first signal to end cancels the job, and the next one ends the command. Raises `ApiError`, `TransportError`,
-    `UserError`.
+    The first termination signal cancels the job, and the next one terminates the command. Raises `ApiError`,
+    `TransportError`, `UserError`.
     """
     from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError
@@ -253,7 +253,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     async def end() -> None:
         from muster.actions.jobs.cancelling import cancel  # few jobs are cancelled
 
-        await asyncio.wait({submitting})  # only the server's answer says whether the job exists
+        await asyncio.wait({submitting})  # only the server's response shows whether the job exists
         if not submitting.cancelled() and submitting.exception() is None:
             await cancel(session.client, gang.name, gang.namespace, delete=session.own)
 
@@ -278,7 +278,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
             return cancelling.code  # the job was deleted before it could be followed
         except OutputError:
             if not detach:
-                await end()  # a program that writes to a pipe without a reader ends, too
+                await end()  # a program that writes to a pipe without a reader also ends
             raise
         finally:
             await cancelling.close()
@@ -290,7 +290,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
 
 
 def _say_if_unanswered(session: Session, gang: "Gang", submitting: "asyncio.Task[JobRecord]", line: "LiveLine") -> None:
-    """Print that the job may exist if the server has not answered the submission and the user leaves."""
+    """Print that the job may exist, if the user leaves before the server has responded to the submission."""
     from muster.actions.submission.submitting import describe_possible_job
 
     if not (submitting.done() or session.own):
@@ -318,7 +318,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 @contextmanager
 def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
-    """Interrupt the job when a signal asks this command to end, inside the `with` block.
+    """Interrupt the job at a termination signal, inside the `with` block.
 
     A handler records the signal at once, because the event loop may run late.
     """
@@ -334,7 +334,7 @@ def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
 
 
 async def _hint_at_gpus(session: Session) -> None:
-    """Print that a job without `--gpus` sees no GPU, if the cluster has GPUs. Each user sees this hint once."""
+    """Print that a job without `--gpus` sees no GPU, if the cluster has GPUs. Each user sees this hint only once."""
     from muster.actions import hints
     from muster.actions.choices import has_gpus
     from muster.actions.server.home import Home
@@ -360,7 +360,7 @@ async def _stay(
 
     For a detached job, print its name and a hint how to follow it, and return at once, unless the job is being
     cancelled. Raises the errors of the submission, and `click.ClickException` if the job can never start in a cluster
-    of the command's own.
+    that this command started.
     """
     from muster.actions.submission.submitting import foresee
     from muster.cli.terminal.output import say
@@ -380,7 +380,7 @@ async def _stay(
     verdict = await foresee(session, created, say) if needs_forecast and (session.own or detach) else OPEN
     forecast = f"{gang.name} {verdict.sentence}" if verdict.sentence else ""
     if session.own and verdict.text:
-        raise click.ClickException(forecast)  # a cluster of the command's own never gets more room
+        raise click.ClickException(forecast)  # a cluster that this command started never gets more room
     if detach and not cancelling.has_begun:
         click.echo(gang.name)
         if forecast:
@@ -439,9 +439,9 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
 
 
 async def _plan_gang(arguments: Sequence[str], options: dict[str, Any], target: Target) -> "Gang":
-    """Return the gang that would be submitted. Without a running cluster, assume one with enough CPUs.
+    """Return the gang that would be submitted. Without a running cluster, assume a cluster with enough CPUs.
 
-    Without a cluster a priority means a PriorityClass, which every cluster has.
+    Without a cluster, a priority is taken as the name of a PriorityClass, because every cluster has these.
     """
     from muster.actions.choices import priority_classes
     from muster.actions.submission.defaultcpus import read_default, set_default_cpus

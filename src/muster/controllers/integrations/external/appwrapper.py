@@ -44,12 +44,12 @@ from muster.queueing.jobframework.observedjob import PodSetInfo
 # A step of an AppWrapper's path: `.spec`, `[0]`.
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")
 
-# The annotations of a podset that name the label with a pod's rank.
+# The podset annotations that name the pod label with a pod's rank.
 _INDEX_LABEL: Final = "workload.codeflare.dev.appwrapper/tas-pod-index-label"
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A group of equal pods in a contained object: the path of the template, the count, and the label of the ranks."""
+    """Equal pods in a contained object: the path of the template, the count, and the pod label with the rank."""
 
     path: Path
     count: int
@@ -196,7 +196,7 @@ def _at_once(job: Json) -> int:
 
 
 def _as_wrapped(template: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the fields of a contained template that Kueue reads, with defaults, so that Kueue's Workload fits it."""
+    """Return a contained template with only the fields that Kueue reads, with defaults, as Kueue's Workload has it."""
     spec = template.spec
     alone = PodSpec(
         init_containers=tuple(map(_make_container, spec.init_containers)),
@@ -232,7 +232,7 @@ def _make_container(one: Container) -> Container:
 def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
     """Return the template with the labels that an admission stored for it, which show that it is admitted.
 
-    info: the stored values.
+    info: the values that the admission stored beside the object (`podSetInfos`).
     """
     labels = {key: text for key, text in mapping_at(info, "labels").items() if isinstance(text, str)}
     if not labels:
@@ -242,7 +242,7 @@ def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
 
 
 def _format_info(info: PodSetInfo) -> Json:
-    """Return the injected values in the form of an AppWrapper."""
+    """Return the injected values in the format of an AppWrapper's `podSetInfos`."""
     injected: Json = {
         "labels": dict(info.labels),
         "annotations": dict(info.annotations),
@@ -256,7 +256,7 @@ def _format_info(info: PodSetInfo) -> Json:
 def _validate_podset_count(job: ExternalJob) -> Errors:
     """Return an error if the AppWrapper has more podsets than one Workload can contain.
 
-    Unreadable parts are no error here, because reading the podsets reports them.
+    Unreadable parts yield no error here, because the reader of the podsets reports them.
     """
     with suppress(UnreadableJobError):
         if (count := len(list(component_places(job)))) > MOST_POD_SETS:

@@ -1,7 +1,7 @@
-"""Read jobs of other projects' kinds as plain JSON, because only their definitions describe them.
+"""Read jobs of other projects' kinds as plain JSON, because only their CRDs describe them.
 
-A definition may allow anything, so every reader here accepts anything. It returns a default if the value has another
-type, or raises `UnreadableJobError` if quota depends on the value.
+A CRD may allow any value, so every reader here accepts any value. It returns a default if the value has another type,
+or raises `UnreadableJobError` if quota depends on the value.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from muster.api.patch.difference import escape_token
 from muster.controllers.integrations.framework import UnreadableJobError
 
 Json = dict[str, Any]
-# Keys and indexes from a job to a part of it.
+# The keys and indexes that lead from a job to a part of it.
 Path = tuple[str | int, ...]
 
 
@@ -56,7 +56,7 @@ def list_at(document: Any, *path: str | int) -> list[Any]:
 
 
 def text_at(document: Any, *path: str | int) -> str:
-    """Return the text at the path; "" if there is none."""
+    """Return the string at the path; "" if there is none."""
     value = value_at(document, path)
     return value if isinstance(value, str) else ""
 
@@ -68,7 +68,7 @@ def number_at(document: Any, *path: str | int) -> int:
 
 
 def moment_at(document: Any, *path: str | int) -> datetime | None:
-    """Return the time at the path; None if there is none."""
+    """Return the time at the path; None if there is no valid time."""
     try:
         return msgspec.convert(value_at(document, path), datetime | None)
     except msgspec.ValidationError:
@@ -76,7 +76,7 @@ def moment_at(document: Any, *path: str | int) -> datetime | None:
 
 
 def count_at(document: Any, *path: str | int, default: int = 1) -> int:
-    """Return a number of pods. Raises `UnreadableJobError`."""
+    """Return the number of pods at the path. Raises `UnreadableJobError`."""
     value = value_at(document, path)
     if value is None:
         return default
@@ -97,13 +97,13 @@ def template_at(document: Any, path: Path) -> PodTemplateSpec:
 
 
 def find_true_condition(status: Json, *types: str) -> Json | None:
-    """Return the first condition of these types that is True."""
+    """Return the first condition of these types that is True; None if there is none."""
     conditions = (one for one in list_at(status, "conditions") if isinstance(one, dict))
     return next((one for one in conditions if one.get("type") in types and one.get("status") == "True"), None)
 
 
 def text_of_path(path: Sequence[str | int]) -> str:
-    """Return the path as errors write it: `spec.workerGroupSpecs[0].template`."""
+    """Return the path in the form of error messages: `spec.workerGroupSpecs[0].template`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 

@@ -46,7 +46,7 @@ class ExternalIntegration(Integration[ExternalJob]):
 
     @property
     def kind(self) -> Kind[ExternalJob]:
-        """The kind, as its definition names it."""
+        """The kind, as its CRD names it."""
         return self.shape.kind
 
     @property
@@ -105,7 +105,10 @@ class ExternalIntegration(Integration[ExternalJob]):
         return moment_at({"status": job.status}, *self.shape.started_at)
 
     def priority_class(self, job: ExternalJob) -> str:
-        """Return the priority class in the job's scheduling policy, else the first that its pods name."""
+        """Return the priority class in the job's scheduling policy, else the first priority class that its pods name.
+
+        Return "" if there is none.
+        """
         if self.shape.priority_class and (named := text_at({"spec": job.spec}, *self.shape.priority_class)):
             return named
         with suppress(UnreadableJobError):
@@ -123,7 +126,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return [Step(patch_at(self.shape.suspend, True))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the write that removes the injected values from the job's templates; none if there are none."""
+        """Return the write that removes the injected values from the job's templates; no write if there are none."""
         pairs = zip(self.places(job), original, strict=True)
         edits = [
             edit
@@ -141,9 +144,10 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ()
 
     def rules(self, job: ExternalJob, old: ExternalJob | None) -> Errors:
-        """Yield the errors in a new or changed job that names a queue. old: the job before; None if it is new.
+        """Yield the errors in a new or changed job that names a queue.
 
-        A job of such a kind cannot become elastic, and the engine must be able to read its pod templates.
+        A job of an external kind cannot become elastic, and the engine must be able to read its pod templates.
+        old: the job before the update; None for a new job.
         """
         if not job.metadata.labels.get(QUEUE_NAME_LABEL):
             return

@@ -1,7 +1,7 @@
 """List the kinds of other projects that queue, as data: the paths of the fields that `Integration` needs.
 
 A kind with the usual fields for pods, suspension and end is one entry here. Sources: Kueue's integrations
-(pkg/controller/jobs), and the definitions that the projects publish.
+(pkg/controller/jobs), and the CRDs that the projects publish.
 """
 
 from typing import Final
@@ -15,7 +15,10 @@ from muster.controllers.integrations.external.shape import Shape
 
 
 def kind_of(name: str, plural: str) -> Kind[ExternalJob]:
-    """Return the kind with Kueue's name for it, such as `ray.io/rayjob`. plural: the plural name in API paths."""
+    """Return the kind with Kueue's name for it, such as `ray.io/rayjob`.
+
+    plural: the plural name in API paths.
+    """
     group, version, kind = FRAMEWORKS[name]
     return Kind(group, version, kind, plural, ExternalJob)
 

@@ -1,6 +1,6 @@
-"""Read the podsets of other projects' kinds. Pure; each function makes a reader for some kinds.
+"""Read the podsets of other projects' kinds. Pure; most functions return a reader for some kinds.
 
-Names, order and counts of podsets are Kueue's, so that a Workload made by Kueue fits the job here.
+Names, order and counts of podsets are Kueue's, so that a Workload that Kueue made fits the job in Muster.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,20 +23,20 @@ from muster.controllers.integrations.external.documents import (
 )
 from muster.controllers.integrations.framework import UnreadableJobError
 
-# The label that Kubeflow's operators give to pods: the rank within the role.
+# The label that Kubeflow's operators add to pods, with the rank within the role.
 REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
 HEAD: Final = "head"
 SUBMITTER: Final = "submitter"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A podset of a job, with the place of its pod template.
+    """A podset of a job, with the location of its pod template in the job.
 
     path: the path of the template.
     ranked_by: the pod label with the rank.
     groups: if pods form groups with ranks of their own, the pod label with the group's index, and the number of groups.
-    written: whether the job contains the template. Otherwise the kind's controller uses a default one, and injected
-    values are written to the path.
+    written: whether the job contains the template. Otherwise the kind's controller uses a default template, and
+    injected values are written to the path.
     """
 
     name: str
@@ -61,7 +61,8 @@ PlacesOf = Callable[[ExternalJob], Iterator[Place]]
 def replica_specs(field: str, *roles: str) -> PlacesOf:
     """Return a reader of the podsets in a map of roles in `spec`, as in Kubeflow's kinds.
 
-    field: the name of the map. roles: the roles that come first, in this order.
+    field: the name of the map.
+    roles: the roles that come first, in this order.
     """
 
     def places(job: ExternalJob) -> Iterator[Place]:
@@ -100,10 +101,10 @@ def ray_groups(*cluster: str) -> PlacesOf:
 
 
 def ray_job(job: ExternalJob) -> Iterator[Place]:
-    """Yield the podsets of a RayJob: those of its cluster, and the pod that submits the job to the cluster.
+    """Yield the podsets of a RayJob: the podsets of its cluster, and the pod that submits the job to the cluster.
 
-    With the submission mode SidecarMode, the head pod contains the submitter; in other modes than K8sJobMode there is
-    none.
+    With the submission mode SidecarMode, the head pod contains the submitter. Only K8sJobMode has a separate submitter
+    pod.
     """
     mode = text_at(job.spec, "submissionMode") or "K8sJobMode"
     first = True

@@ -16,7 +16,7 @@ from muster.controllers.integrations.external.podsets import HEAD, Place
 
 
 def find_no_errors(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
-    """Return no errors, for kinds without special rules."""
+    """Return no errors, for kinds without rules of their own."""
     return iter(())
 
 

@@ -1,4 +1,4 @@
-"""Describe the particulars of a kind of another project, as data."""
+"""Describe the properties of an external kind as data."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ class Shape(Struct, frozen=True):
     managed_by: the path of the field that names a job's controller.
     controller: the name of the kind's own controller.
     places: returns the podsets of a job.
-    end, is_active, is_ready: return what the methods of `Integration` with these names return.
+    end, is_active, is_ready: the functions behind the methods of `Integration` with these names.
     started_at: the path of the job's start time.
     priority_class: the path of the field with the PriorityClass, if it is not in the pod templates.
     rules: returns the errors in a job that queues.

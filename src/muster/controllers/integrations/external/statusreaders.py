@@ -1,4 +1,4 @@
-"""Read the status of jobs of other projects' kinds. Pure; each function makes a reader for some kinds."""
+"""Read the status of jobs of other projects' kinds. Pure; some functions return a reader for several kinds."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ def by_condition(type: str) -> IsSo:
 
 
 def end_by_condition(succeeded: str) -> EndOf:
-    """Return a function that returns how a job ended: by this condition, or `Failed`; None if neither is True."""
+    """Return a function that returns how a job ended, by this condition or `Failed`; None if neither is True."""
 
     def end(job: ExternalJob) -> End | None:
         condition = find_true_condition(job.status, succeeded, "Failed")
@@ -56,7 +56,7 @@ def ray_job_is_ready(job: ExternalJob) -> bool:
 
 
 def ray_job_end(job: ExternalJob) -> End | None:
-    """Return how a RayJob ended, by its job status and its deployment status; None if it has not."""
+    """Return how a RayJob ended, by its job status and its deployment status; None if it has not ended."""
     if text_at(job.status, "jobDeploymentStatus") not in ("Complete", "Failed"):
         return None
     return End(text_at(job.status, "jobStatus") == "SUCCEEDED", text_at(job.status, "message"))
@@ -74,7 +74,7 @@ def ray_cluster_is_ready(job: ExternalJob) -> bool:
 
 
 def app_wrapper_end(job: ExternalJob) -> End | None:
-    """Return how an AppWrapper ended; None if it has not. A failed one ends once its resources are gone."""
+    """Return how an AppWrapper ended; None if it has not. A failed AppWrapper ends when its resources are gone."""
     phase = text_at(job.status, "phase")
     if phase == "Succeeded":
         return End(True, "AppWrapper finished successfully")

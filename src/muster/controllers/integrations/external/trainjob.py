@@ -1,8 +1,8 @@
-"""Queue TrainJobs: a TrainJob's pods are those of the JobSet that its controller makes from its runtime.
+"""Queue TrainJobs. The pods of a TrainJob belong to the JobSet that its controller makes from its runtime.
 
 The controller of TrainJobs creates that JobSet as soon as the TrainJob exists, suspended like the TrainJob. So podsets
-are read from it, and no rule about runtimes is repeated here. Injected values are a patch of the runtime in the
-TrainJob; the controller applies it to the JobSet while both are suspended.
+are read from the JobSet, and no rule about runtimes is repeated here. Injected values are a patch of the runtime in the
+TrainJob; its controller applies the patch to the JobSet while both are suspended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.queueing.jobframework.observedjob import PodSetInfo
 
-# The manager of the runtime patch, the same as Kueue's.
+# The manager of the runtime patch, the same name that Kueue uses.
 MANAGER: Final = "kueue.x-k8s.io/manager"
 _PATCHES: Final = ("trainingRuntimeSpec", "template", "spec")
 _JOBSETS: Final = JobSetIntegration()
@@ -52,7 +52,7 @@ class TrainJobIntegration(ExternalIntegration):
     def lacks_injection(self, job: ExternalJob) -> bool:
         """Return whether the TrainJob is not suspended and lacks the patch with which admission injects values.
 
-        Return False if the definition of the kind has no such patches.
+        Return False if the CRD of TrainJobs has no such patches.
         """
         own = _own_patch(job)
         return not self.is_suspended(job) and own is not None and not list_at(own, *_PATCHES, "replicatedJobs")
@@ -87,7 +87,7 @@ class TrainJobIntegration(ExternalIntegration):
     def defaults(self, job: ExternalJob) -> Json:
         """Return a merge patch that adds an empty runtime patch of the engine; {} if the TrainJob has one.
 
-        If Kueue takes over later, it starts no TrainJob without such a runtime patch.
+        If Kueue later manages the TrainJob, it starts no TrainJob without such a runtime patch.
         """
         if _own_patch(job) is not None:
             return {}

@@ -1,4 +1,4 @@
-"""Check the queueing fields of a Job, and updates of it, as Kueue's job_webhook.go does, with its messages. Pure."""
+"""Check the queueing fields of a Job, new or updated, as Kueue's job_webhook.go does, with its messages. Pure."""
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, pods_at_once
 from muster.api.kueue.names import (
@@ -13,14 +13,14 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elas
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
 
-# As Go's strconv.ParseBool understands them.
+# The strings that Go's strconv.ParseBool accepts, with their values.
 _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
 
 
 def is_run_here(job: Job) -> bool:
-    """Return whether the Job controller of this cluster creates its pods."""
+    """Return whether this cluster's Job controller creates the Job's pods."""
     return job.spec.managed_by in (None, "", JOB_CONTROLLER_NAME)
 
 
@@ -39,7 +39,10 @@ def counts_follow(job: Job) -> bool:
 
 
 def validate_job(job: Job, old: Job | None) -> Errors:
-    """Return the rules that a Job breaks, new or updated. old: the Job before the update; None for a new Job."""
+    """Return the errors in a Job, new or updated.
+
+    old: the Job before the update; None for a new Job.
+    """
     before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _validate_partial_admission(job)
@@ -50,7 +53,7 @@ def validate_job(job: Job, old: Job | None) -> Errors:
 
 
 def validate_changes(new: Job, old: Job) -> Errors:
-    """Return the changes of a running Job that are forbidden."""
+    """Return the errors for changes of a running Job that are forbidden."""
     suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
     is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
     if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:
@@ -62,7 +65,7 @@ def validate_changes(new: Job, old: Job) -> Errors:
 
 
 def is_together(job: Job) -> bool:
-    """Return whether partial admission changes the Job's completions together with its parallelism."""
+    """Return whether partial admission changes the Job's completions when it changes its parallelism."""
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 

@@ -1,4 +1,4 @@
-"""Define the gang of a Job: all pods that it wants to run side by side. Pure."""
+"""Define the gang of a Job: all pods that it runs at the same time. Pure."""
 
 from collections.abc import Callable, Collection, Iterable
 
@@ -20,14 +20,14 @@ class JobGangs(OwnedGangs[Job]):
     kind = JOB
 
     def count_wanted(self, carrier: Job) -> int:
-        """Return how many pods of the Job should run now: those that are not done, at most its parallelism."""
+        """Return how many pods of the Job should run now: the pods that are not done, at most its parallelism."""
         return wanted_active(JobTerms.of(carrier), active=0, succeeded=_count_done(carrier))
 
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
         """Return the gang's size by the Job's parallelism.
 
-        A Job that grew beyond its quota starts again without the growth. A Job with several waves starts its first wave
-        whole. It does so again if it lost all pods before one was done.
+        A Job that grew beyond its quota starts again without the growth. A Job with several waves of pods starts its
+        first wave as a whole. It does so again if it lost all pods before one was done.
         """
         done, wanted = _count_done(carrier), self.count_wanted(carrier)
         if comes_in_waves(carrier.spec):
@@ -40,25 +40,34 @@ class JobGangs(OwnedGangs[Job]):
         return Size(wanted, len(bound), held, done if self.place(carrier) is not None else 0)
 
     def place(self, carrier: Job) -> Callable[[Pod], int] | None:
-        """Return the function that gives the index of a pod of an Indexed Job; None for another Job."""
+        """Return the function that returns the index of a pod of an Indexed Job; None for any other Job."""
         return completion_index if carrier.spec.completion_mode == INDEXED else None
 
     def held(self, carrier: Job, pods: Collection[Pod]) -> int:
-        """Return one more than the highest index among the pods; for a Job without indexes, the number of pods."""
+        """Return the size of the gang to record.
+
+        It is the highest index among the pods plus one; for a Job without indexes, the number of pods.
+        """
         if (place := self.place(carrier)) is None:
             return len(pods)
         return max(map(place, pods), default=-1) + 1
 
     def most(self, carrier: Job) -> int:
-        """Return how many pods of the Job run at once. Members beyond this number count as growth if they come back."""
+        """Return how many pods of the Job run at the same time.
+
+        Members beyond this number count as growth if they come back.
+        """
         return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> EndTime | None:
-        """Return when a Job that starts at `started` ends: by its expected duration or its limits, else None."""
+        """Return when a Job that starts at `started` ends, by its expected duration or its limits; None without these.
+
+        Both times are in seconds since the epoch.
+        """
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the given pods without those whose index an Indexed Job no longer has after scaling down."""
+        """Return the given pods without pods whose index an Indexed Job no longer has after scaling down."""
         if carrier.spec.completion_mode != INDEXED or carrier.spec.completions is None:
             return list(pods)
         size = carrier.spec.completions
@@ -70,5 +79,5 @@ def _count_done(job: Job) -> int:
 
 
 def failed_indexes(job: Job) -> Indexes:
-    """Return the indexes that have failed for good."""
+    """Return the indexes that have failed permanently or were cancelled."""
     return Indexes.parse(job.status.failed_indexes or "", job.spec.completions or 0)

@@ -1,6 +1,6 @@
-"""Open the gates of pods of Jobs for which quota was granted (for elastic Jobs, upstream's ElasticJobUngater).
+"""Remove the gates of Jobs' pods for which quota was granted (for elastic Jobs, like upstream's ElasticJobUngater).
 
-Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Pods without the injected
+Pods of other Jobs are gated only if another program resumed the Job before it was admitted. Pods without the injected
 fields are deleted when the Job is stopped.
 """
 
@@ -25,7 +25,7 @@ from muster.runtime.objects import own_key, owner_key
 
 
 class QuotaGates(QuotaGateReconciler):
-    """The reconciler that removes the scheduling gates of Jobs' pods once they have quota."""
+    """The reconciler that removes the scheduling gates of Jobs' pods when the pods have quota."""
 
     name = "quota-gates"
 

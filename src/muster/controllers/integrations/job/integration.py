@@ -35,7 +35,7 @@ from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observedjob import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
-# Labels that the API server sets on a Job's pods and that cannot be removed. A Workload has only the name.
+# Labels that the API server sets on a Job's pods and that cannot be removed. A Workload has only the job name.
 _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)
 
 
@@ -49,12 +49,12 @@ class JobIntegration(Integration[Job]):
     def is_managed(self, job: Job) -> bool:
         """Return whether the built-in controller or MultiKueue runs the Job.
 
-        Another controller may not be running, and the Job would then hold quota for ever.
+        Another controller may not be installed, and the Job would then hold quota forever.
         """
         return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
-        """Return one podset of as many pods as run side by side."""
+        """Return one podset of as many pods as run at the same time."""
         template = job.spec.template
         labels = {key: value for key, value in template.metadata.labels.items() if key not in _OWN_LABELS}
         template = msgspec.structs.replace(template, metadata=msgspec.structs.replace(template.metadata, labels=labels))
@@ -95,9 +95,10 @@ class JobIntegration(Integration[Job]):
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Return how many of the Job's parallel pods have no completions left to do; empty if all have some.
+        """Return how many of the Job's parallel pods have no completions left to do; empty if all of them have some.
 
-        Return none, too, if the Job is about to succeed and has no pods left: its Workload then finishes at once.
+        Also return an empty tuple if the Job is about to succeed and has no pods left, because its Workload then
+        finishes at once.
         """
         count = 0 if _has_only_to_finish(job) else reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
@@ -111,7 +112,7 @@ class JobIntegration(Integration[Job]):
         return job.spec.template.spec.priority_class_name
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the write that resumes the Job with the injected values, in the admitted size."""
+        """Return the write that resumes the Job with the injected values, and with the admitted size."""
         (info,) = infos
         template = {"template": make_injecting_patch(job.spec.template, info)}
         spec = {"suspend": False} | template | _make_size_patch(job, info.count)
@@ -122,9 +123,9 @@ class JobIntegration(Integration[Job]):
         return [Step({"spec": {"suspend": True}} | make_stop_patch(why))]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that restore its template, after one that clears its start time.
+        """Return the writes that clear the Job's start time and then restore its pod template.
 
-        Servers before 1.35 let the template change only without a start time.
+        Servers before 1.35 let the template change only if there is no start time.
         """
         (podset,) = original
         template = make_restoring_patch(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
@@ -132,7 +133,7 @@ class JobIntegration(Integration[Job]):
         return [*reset, Step({"spec": {"template": template} | _make_size_patch(job, podset.count)})]
 
     def defaults(self, job: Job) -> dict[str, Any]:
-        """Return the patch that lets the size of the Job change like that of a Job without a queue."""
+        """Return the patch that makes a queued Job resizable like a Job without a queue; {} if it may not be."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: Job) -> dict[str, Any]:
@@ -144,12 +145,12 @@ class JobIntegration(Integration[Job]):
         return admission.validate_job(job, old)
 
     def changes(self, new: Job, old: Job) -> Errors:
-        """Return the changes that partial admission forbids while the Job runs."""
+        """Return the errors for changes that partial admission forbids while the Job runs."""
         return admission.validate_changes(new, old)
 
 
 def _has_only_to_finish(job: Job) -> bool:
-    """Return whether all pods of the Job have ended and it has announced its success."""
+    """Return whether all pods of the Job have ended and its controller has announced its success."""
     status = job.status
     return is_true(status.conditions, SUCCESS_CRITERIA_MET) and not status.active and not status.terminating
 
@@ -158,7 +159,7 @@ def _may_have_begun(job: Job) -> bool:
     """Return whether the Job may ever have had pods.
 
     Its controller creates pods before it writes a start time. But a Job that was created suspended, and whose spec has
-    not changed since, has none.
+    not changed since, has no pods.
     """
     changed = job.metadata.generation > 1 and admission.is_run_here(job)
     return changed or job.status.start_time is not None
@@ -167,7 +168,7 @@ def _may_have_begun(job: Job) -> bool:
 def _find_minimum(job: Job) -> int | None:
     """Return the minimum number of pods with which the Job starts (partial admission); None without a minimum.
 
-    An elastic Job has None, because it is resized in another way.
+    An elastic Job has no minimum, because it is resized in another way.
     """
     annotations = job.metadata.annotations
     if is_elastic(annotations):
@@ -178,7 +179,7 @@ def _find_minimum(job: Job) -> int | None:
 
 
 def _make_size_patch(job: Job, count: int) -> dict[str, Any]:
-    """Return the patch that gives a Job with partial admission this size; empty for other Jobs."""
+    """Return the patch that sets the size of a Job with partial admission; empty for other Jobs."""
     if _find_minimum(job) is None or count == pods_at_once(job.spec):
         return {}
     return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

@@ -1,4 +1,4 @@
-"""Validate the queueing fields of a JobSet, and updates of it, with the messages of Kueue's jobset_webhook.go. Pure."""
+"""Validate the queueing fields of a JobSet, new or updated, with the messages of Kueue's jobset_webhook.go. Pure."""
 
 from collections.abc import Sequence
 
@@ -23,8 +23,8 @@ _FIXED = f"the number of pods cannot change while the JobSet runs with quota, un
 def counts_follow(jobset: JobSet) -> bool:
     """Return whether a new JobSet that queues may be scaled without a new Workload.
 
-    Such a JobSet scales like a JobSet without a queue. A JobSet is excluded if it says so, if its pods must be close
-    together in a topology, or if another program creates its Workload or runs it.
+    Such a JobSet scales like a JobSet without a queue. A JobSet is excluded if it has the annotation ELASTIC_JOB, if
+    its pods must be close together in a topology, or if another program creates its Workload or runs it.
     """
     templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
     anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)
@@ -33,7 +33,10 @@ def counts_follow(jobset: JobSet) -> bool:
 
 
 def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
-    """Return the rules that a JobSet breaks, new or updated. old: the JobSet before the update; None for a new one."""
+    """Return the errors in a JobSet, new or updated.
+
+    old: the JobSet before the update; None for a new JobSet.
+    """
     if _is_queued(jobset) and (old is None or not _is_queued(old)):
         yield from _one_workload(jobset)
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
@@ -46,7 +49,7 @@ def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet
 
 
 def validate_changes(new: JobSet, old: JobSet) -> Errors:
-    """Return the forbidden changes of a running JobSet, which holds quota for its admitted size."""
+    """Return the errors for forbidden changes of a running JobSet, which holds quota for its admitted size."""
     if new.spec.suspend or old.spec.suspend or not _is_queued(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}

@@ -1,4 +1,4 @@
-"""Define the gang of a JobSet that requests it: all its pods, over its Jobs, stage by stage. Pure."""
+"""Define the gang of a JobSet that requests one gang: all pods of all its Jobs, stage by stage. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -51,7 +51,7 @@ class JobSetGangs(GangSource[JobSet]):
     counts_others = True
 
     def key(self, pod: Pod) -> str:
-        """Return the key of the pod's gang: `namespace/jobset/uid`; "" if the pod is in no such gang."""
+        """Return the key of the pod's gang: `namespace/jobset/uid`; "" if its JobSet does not request one gang."""
         if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE:
             return ""
         owner, labels = controller_of(pod.metadata), pod.metadata.labels
@@ -71,7 +71,7 @@ class JobSetGangs(GangSource[JobSet]):
         return [pod for pod in pods if _attempt(pod) >= newest]
 
     def due(self, carrier: JobSet | None, members: Members) -> DueTurns:
-        """Return the unbound pods of each stage whose Jobs have all their pods, to be placed together."""
+        """Return the turns that place unbound pods: a stage's pods together, after its Jobs have created all."""
         if carrier is None:
             return DueTurns()
         jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))
@@ -81,7 +81,7 @@ class JobSetGangs(GangSource[JobSet]):
             if role not in seen:
                 seen.update(one.name for one in stage)
                 turns += _list_turns(carrier, stage, jobs)
-        turns.sort(key=lambda turn: not turn.repairs)  # before a next wave of an earlier stage
+        turns.sort(key=lambda turn: not turn.repairs)  # before turns of a next wave of an earlier stage
         strangers = [pod for pod in members.unbound if _get_role(pod) not in seen]
         return DueTurns((*turns, *one_by_one(strangers).turns))
 
@@ -107,7 +107,7 @@ def _list_turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, 
 
 
 def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> bool:
-    """Return whether all pods of a role exist that should run at once. Pods of succeeded Jobs may be deleted."""
+    """Return whether all pods of a role that should run at once exist. Pods of succeeded Jobs may be deleted."""
     if not all(job.is_there(role) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())
@@ -117,7 +117,7 @@ def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> 
 def _count_succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
     """Return how many Jobs of the role have succeeded; 0 during a restart.
 
-    During a restart the status may count Jobs from before it.
+    During a restart, the status may still count Jobs of the previous attempt.
     """
     status = jobset.status
     if is_true(status.conditions, names.RESTARTING):
@@ -152,10 +152,10 @@ def _get_role(pod: Pod) -> str:
 
 
 def _newest_attempt(jobset: JobSet, pods: Iterable[Pod]) -> int:
-    """Return the attempt of the newest pods; the JobSet in the cache may be older than its pods.
+    """Return the attempt of the newest pods. The JobSet in the cache may be older than its pods.
 
-    Suspensions do not count here, because JobSet's own controller, which may have taken over, does not label pods with
-    them.
+    Suspensions do not count as attempts here. JobSet's own controller, which may run the JobSet now, does not count
+    them in the labels of pods.
     """
     return max([jobset.status.restarts, *map(_attempt, pods)])
 

@@ -1,4 +1,4 @@
-"""Open the gates of the pods by which a JobSet grew, once they have quota."""
+"""Remove the gates of the pods by which a JobSet grew, after these pods were granted quota."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ _WAITING = "jobset-waiting"
 
 
 class JobSetGates(QuotaGateReconciler):
-    """The reconciler that removes the scheduling gates of JobSets' pods once they have quota."""
+    """The reconciler that removes the scheduling gates of JobSets' pods when the pods have quota."""
 
     name = "jobset-quota-gates"
 
@@ -78,5 +78,5 @@ def _waiting_of(pod: Pod) -> Iterable[str]:
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:
-    """Return whether one more pod waits, or a pod ended or was deleted."""
+    """Return whether a pod is gated, has ended or was deleted, so that its JobSet must be reconciled."""
     return new is None or is_gated(new) or new.status.phase in ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""Queue a JobSet as one workload with a podset for each replicated job. It starts whole or not at all."""
+"""Queue a JobSet as one workload with a podset for each replicated job. All its pods start together or none."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ class JobSetIntegration(Integration[JobSet]):
     def is_managed(self, job: JobSet) -> bool:
         """Return whether JobSet's own controller or MultiKueue runs the JobSet.
 
-        Another controller may not be running, and the JobSet would then hold quota for ever.
+        Another controller may not be installed, and the JobSet would then hold quota forever.
         """
         return managed_by(job) in (names.CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
@@ -73,13 +73,13 @@ class JobSetIntegration(Integration[JobSet]):
         return None if condition is None else End(condition.type == names.COMPLETED, condition.message)
 
     def reclaimable(self, job: JobSet) -> tuple[ReclaimablePod, ...]:
-        """Return the pods of Jobs that have succeeded for good."""
+        """Return the pods of Jobs that have succeeded and will not run again."""
         return progress.count_reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
         """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended.
 
-        Return None if it is suspended now, or its controller has not seen it.
+        Return None if it is suspended now, or its controller has not reconciled it yet.
         """
         suspended = find(job.status.conditions, names.SUSPENDED)
         if suspended is not None:
@@ -87,7 +87,7 @@ class JobSetIntegration(Integration[JobSet]):
         return job.metadata.creation_timestamp if job.status.replicated_jobs_status else None
 
     def priority_class(self, job: JobSet) -> str:
-        """Return the PriorityClass of the first role whose pods name one."""
+        """Return the PriorityClass of the first role whose pods name one; "" if none does."""
         return next(filter(None, (template.spec.priority_class_name for template in _list_templates(job))), "")
 
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
@@ -106,11 +106,11 @@ class JobSetIntegration(Integration[JobSet]):
         return [_make_step([make_restoring_patch(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
-        """Return the patch that lets the size of the JobSet change like that of a JobSet without a queue."""
+        """Return the patch that makes a queued JobSet resizable like a JobSet without a queue; {} if it may not be."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: JobSet) -> dict[str, Any]:
-        """Return the patch that names MultiKueue as the controller of the JobSet."""
+        """Return the patch that names MultiKueue as the controller of the JobSet; {} if another controller runs it."""
         here = managed_by(job) == names.CONTROLLER_NAME
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if here else {}
 
@@ -127,11 +127,11 @@ class JobSetIntegration(Integration[JobSet]):
         return edits
 
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:
-        """Return the broken rules about podsets and about their topology requests."""
+        """Return the errors in the podsets and in their topology requests."""
         return admission.validate_jobset(job, old, self.podsets(job))
 
     def changes(self, new: JobSet, old: JobSet) -> Errors:
-        """Return the forbidden changes of the JobSet's size."""
+        """Return the errors for forbidden changes of the JobSet's size."""
         return admission.validate_changes(new, old)
 
 

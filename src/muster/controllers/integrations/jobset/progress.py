@@ -12,8 +12,8 @@ _IGNORES_MAXIMUM = (names.RESTART_JOBSET_IGNORING_MAX,)
 def is_ready(jobset: JobSet) -> bool:
     """Return whether all Jobs that may run are ready or have succeeded.
 
-    A role that waits for another has no pods yet: it counts only once the other role has reached the required state.
-    Upstream never finds such a JobSet ready (kueue#6796).
+    A role that waits for another role has no pods yet. It counts only after the other role has reached the required
+    state. Upstream never finds such a JobSet ready (kueue#6796).
     """
     records = {record.name: record for record in jobset.status.replicated_jobs_status}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
@@ -26,9 +26,9 @@ def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
 
 
 def count_reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
-    """Return the pods of Jobs that have succeeded, unless a restart could create them again.
+    """Return the pods of Jobs that have succeeded, or none if a restart could create them again.
 
-    Otherwise their released quota would be missing at a restart. Upstream releases it, and then uses more than it
+    If their quota were released, it would be missing at a restart. Upstream releases it, and then uses more than it
     holds.
     """
     if may_restart(jobset):
@@ -43,14 +43,14 @@ def count_reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
 
 
 def _count_done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
-    """Return how many Jobs have succeeded; right after a scale-down, the status may still count deleted ones."""
+    """Return how many Jobs have succeeded. Right after a scale-down, the status may still count deleted Jobs."""
     return max(0, min(record.succeeded, role.replicas - record.active)) if record.succeeded <= role.replicas else 0
 
 
 def may_restart(jobset: JobSet) -> bool:
     """Return whether succeeded Jobs may have to run again, by the failure policy.
 
-    During a restart, the counts in the status may still be of the previous attempt.
+    During a restart, the status may still have the counts of the previous attempt.
     """
     policy, status = jobset.spec.failure_policy, jobset.status
     if is_true(status.conditions, names.RESTARTING):

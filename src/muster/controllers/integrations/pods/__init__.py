@@ -1,1 +1,1 @@
-"""Let plain pods queue, alone and in groups (Kueue KEP-976)."""
+"""Let plain pods queue, singly and in groups (Kueue KEP-976)."""

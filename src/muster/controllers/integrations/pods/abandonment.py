@@ -1,9 +1,9 @@
 """Decide when a pod group whose ended pods are not replaced releases its quota. Pure.
 
 Kueue lets such a group hold its quota until a user creates replacement pods or deletes the group, unless
-`waitForPodsReady.recoveryTimeout` is set. If that is off, the scheduler's `recoveryTimeout` applies: a group without a
-running pod is evicted. Its Workload then waits outside the queue, with the condition `WaitingForReplacementPods`, and
-queues again once all pods exist.
+`waitForPodsReady.recoveryTimeout` is set. If that is off, the scheduler's `recoveryTimeout` applies, and evicts a group
+without a running pod. The group's Workload then waits outside the queue, with the condition
+`WaitingForReplacementPods`, and queues again when all pods exist.
 """
 
 from datetime import datetime, timedelta
@@ -30,10 +30,10 @@ _SEE = PodGroups()
 def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -> datetime | None:
     """Return when a group loses its quota unless its pods are replaced before; None if it keeps the quota.
 
-    The time counts from the end of the last pod.
+    The timeout starts at the end of the last pod.
 
     status: the status of the group's Workload, with an up-to-date condition `WaitingForReplacementPods`.
-    timeout: how long the group may be without a running pod; 0 is for ever.
+    timeout: how long the group may be without a running pod; 0 for no limit.
     """
     waiting = find_true(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)
@@ -64,7 +64,7 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def _last_end(group: PodGroup) -> datetime:
-    """Return when the last pod of the group ended, by the status of the pods."""
+    """Return when the last pod of the group ended, by the status of the pods, but at most `group.now`."""
     conditions = (find_condition(pod, "ContainersReady") for pod in group.members)
     moments = [one.last_transition_time for one in conditions if one is not None and one.last_transition_time]
     moments += [pod.metadata.deletion_timestamp for pod in group.members if pod.metadata.deletion_timestamp]

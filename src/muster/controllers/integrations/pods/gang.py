@@ -13,25 +13,25 @@ from muster.gang.demands import Size
 
 
 class PodGroupGangs(GangSource[None]):
-    """The gangs of groups of pods, except groups that may start pod by pod."""
+    """The gangs of pod groups, except groups that may start pod by pod."""
 
     counts_others = True
 
     def key(self, pod: Pod) -> str:
-        """Return the key of the pod's gang: `namespace/group/pods`; "" if the pod is in no such group."""
+        """Return the key of the pod's gang: `namespace/group/pods`; "" if the pod is not in a gang of this kind."""
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _find_size(pod) else ""
 
     def due(self, carrier: None, members: Members) -> DueTurns:  # noqa: ARG002  (there is none)
-        """Return all pods that have not succeeded.
+        """Return all pods that have not succeeded as turns.
 
-        At first they are placed together, later as replacements of lost ones.
+        At the first start they are placed together; later, pods are placed as replacements of lost ones.
         """
         wanted = _find_size(members.first) - members.count_succeeded()
         return due_of(members.unbound, Size(wanted, len(members.bound), held=wanted))
 
 
 def _find_size(pod: Pod) -> int:
-    """Return how many pods to bind together with this one.
+    """Return how many pods to bind together with this pod.
 
     Return 0 if the pod is in no group, or in a group that may start pod by pod.
     """

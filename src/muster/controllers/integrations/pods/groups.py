@@ -1,7 +1,7 @@
 """Decide which pods of a group, or which single pod, count for their Workload, and observe them. Pure.
 
-A group is complete once it has as many pods as their annotation says. Before it holds quota, any pods count, as long as
-there are enough. From then on each role has a fixed number of places: another pod of the role may replace a failed one.
+A group is complete when it has as many pods as their annotation requests. Before it holds quota, any pods count, if
+there are enough. After that, each role has a fixed number of places: another pod of the role may replace a failed one.
 A pod that is created when all places are taken is rejected.
 """
 
@@ -46,7 +46,7 @@ class PodGroup(msgspec.Struct, frozen=True):
     """The pods of one Workload, the oldest first.
 
     name: the name of the group; "" for a single pod.
-    members: all pods; at least one.
+    members: all pods, at least one.
     pods: the pods that have a place in the group.
     podsets: the requests of these pods.
     now: the time of the observation. Pods that should have ended before it no longer delay the group.
@@ -60,12 +60,12 @@ class PodGroup(msgspec.Struct, frozen=True):
 
     @property
     def first(self) -> Pod:
-        """The first pod. Its metadata is used for the whole group."""
+        """The first pod. Its metadata represents the whole group."""
         return self.pods[0] if self.pods else self.members[0]
 
     @property
     def metadata(self) -> ObjectMeta:
-        """The pods' labels and annotations for queueing."""
+        """The metadata of the first pod, with the labels and annotations for queueing."""
         return self.first.metadata
 
     @property
@@ -75,17 +75,17 @@ class PodGroup(msgspec.Struct, frozen=True):
 
     @property
     def is_serving(self) -> bool:
-        """Whether the group runs for ever, so that succeeded pods are replaced, too."""
+        """Whether the group runs until it is deleted, so that succeeded pods are replaced, too."""
         return bool(self.name) and self.metadata.annotations.get(POD_GROUP_SERVING) == "true"
 
 
 class GroupMembership(msgspec.Struct, frozen=True):
-    """The pods of a group: those that have a place in it, and the others.
+    """The pods of a group: pods that have a place in it, and other pods.
 
     excess: the pods that have no place in the group.
     released: the pods whose finalizer is removed, because their end need not be observed any more.
     absent: the number of missing pods.
-    complaint: why no Workload can be made of the pods; empty if one can.
+    complaint: why no Workload can be made of the pods; "" if one can.
     """
 
     group: PodGroup
@@ -116,7 +116,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
         membership = _by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
         return replace(membership, released=members)
-    if over:  # later pods wait for another Workload
+    if over:  # these pods wait for another Workload
         return replace(membership, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
     return replace(membership, released=members) if name and _is_given_up(members, now) else membership
 
@@ -137,7 +137,7 @@ def _find_complaint(name: str, members: Sequence[Pod]) -> str:
 
 
 def _make_membership(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Return the membership of a group without quota: the first pods have a place, up to the desired number."""
+    """Return the membership of a group without quota. The first pods have a place, up to the desired number."""
     complaint, able = _find_complaint(name, members), sorted(filter(_may_run, members), key=_rank_for_place)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_make_age_key)
@@ -154,7 +154,7 @@ def _make_membership(name: str, members: tuple[Pod, ...], workload: Workload | N
 
 
 def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
-    """Return the membership of a group with quota, or with missing pods: each role has a fixed number of places."""
+    """Return the membership of a group with quota, or with missing pods. Each role has a fixed number of places."""
     kept: list[Pod] = []
     excess: list[Pod] = []
     released: list[Pod] = []
@@ -166,7 +166,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
         lost = sorted((pod for pod in role if not _may_run(pod)), key=lambda pod: _rank_lost(pod, now))
         kept += able[: podset.count]
         excess += able[podset.count :]
-        # The first lost pod was replaced first; a pod without a replacement keeps its place.
+        # The pod that was lost first was replaced first; a pod without a replacement keeps its place.
         released += lost[: max(0, len(able) + len(lost) - podset.count)]
         if _is_admitted_early(members[0]):
             absent += 1 if podset.count and not able else 0
@@ -201,7 +201,7 @@ class PodGroups:
         )
 
     def lacks_injection(self, job: PodGroup) -> bool:  # noqa: ARG002  (an integration's)
-        """Return false: a group creates no pods, and running pods stay."""
+        """Return False: a group creates no pods, and running pods stay."""
         return False
 
     def is_active(self, job: PodGroup) -> bool:
@@ -219,8 +219,8 @@ class PodGroups:
     def end(self, job: PodGroup) -> End | None:
         """Return how the group ended; None if it has not. A group that serves never ends.
 
-        A group ends once all its pods have succeeded, or once none may run and a pod forbids replacements. A single pod
-        ends with its phase.
+        A group has ended when all its pods have succeeded, or when none may run and a pod forbids replacements. A
+        single pod ends with its phase.
         """
         if job.is_serving:
             return None
@@ -235,7 +235,7 @@ class PodGroups:
         return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
 
     def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        """Return how many pods of each role have succeeded, because their quota is free; none of a serving group."""
+        """Return how many pods of each role have succeeded, because their quota is free. A serving group has none."""
         if not job.name or job.is_serving:
             return ()
         done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))
@@ -257,12 +257,12 @@ def occupied_until(group: PodGroup) -> datetime | None:
 
 
 def runs_elsewhere(pod: Pod) -> bool:
-    """Return whether the pod is gated here for ever, and mirrors a pod of another cluster (MultiKueue)."""
+    """Return whether the pod stays gated here and mirrors a pod in another cluster (MultiKueue)."""
     return is_held(pod) and pod.status.phase == "Running"
 
 
 def was_told(pod: Pod) -> bool:
-    """Return whether the engine has marked the pod to be ended (condition TerminationTarget)."""
+    """Return whether the engine has marked the pod for termination (condition TerminationTarget)."""
     condition = find_condition(pod, TERMINATION_TARGET)
     return condition is not None and condition.status == "True"
 
@@ -290,7 +290,7 @@ def _get_queue(pod: Pod) -> str:
 
 
 def _is_admitted_early(pod: Pod) -> bool:
-    """Return whether the annotation of the pod requests quota for the group before all of its pods exist.
+    """Return whether the pod's annotation requests quota for the group before all of its pods exist.
 
     All pods of such a group are alike.
     """
@@ -298,7 +298,7 @@ def _is_admitted_early(pod: Pod) -> bool:
 
 
 def _has_succeeded(pod: Pod) -> bool:
-    """Return whether the pod has succeeded, even if the engine was ending it at that time."""
+    """Return whether the pod has succeeded, even if the engine was terminating it at that time."""
     return pod.status.phase == "Succeeded"
 
 
@@ -313,7 +313,10 @@ def _may_run(pod: Pod) -> bool:
 
 
 def _occupies(pod: Pod, now: datetime) -> bool:
-    """Return whether the pod is on a node and has not ended. A long overdue pod counts as lost with its node."""
+    """Return whether the pod is on a node and has not ended.
+
+    A pod that is long overdue counts as lost with its node.
+    """
     if not pod.spec.node_name or is_finished(pod):
         return False
     return not is_deleting(pod) or now <= _find_overdue_time(pod)
@@ -347,15 +350,15 @@ def _make_age_key(pod: Pod) -> tuple[object, ...]:
 
 
 def _rank_for_place(pod: Pod) -> tuple[object, ...]:
-    """Return the sort key by which pods get places in a group.
+    """Return the sort key that puts first the pods that get places in a group.
 
-    Pods that still have the finalizer come first, then started pods, then older ones.
+    Pods that still have the finalizer come first, then started pods, then older pods.
     """
     return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_make_age_key(pod)
 
 
 def _rank_lost(pod: Pod, now: datetime) -> tuple[object, ...]:
-    """Return the sort key by which pods lose their places to replacements.
+    """Return the sort key that puts first the pods that lose their places to replacements.
 
     Pods without the finalizer come first, then the pods that were lost first.
     """

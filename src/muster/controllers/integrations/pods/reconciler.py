@@ -1,8 +1,8 @@
-"""Keep plain pods, single and in groups, in step with their Workloads (Kueue KEP-976).
+"""Reconcile plain pods, single and in groups, with their Workloads (Kueue KEP-976).
 
-Pods are not suspended and resumed like jobs: they wait behind a scheduling gate, and a pod that must stop is deleted.
-If a pod of a group was stopped or has failed, a finalizer keeps it until another pod replaces it, so that its end can
-be read. Everything else is as for jobs, and decided by the same `jobframework.pairing`. Every reconcile decides again
+Pods are not suspended and resumed like jobs: a scheduling gate holds them, and a pod that must stop is deleted. If a
+pod of a group was stopped or has failed, a finalizer keeps it until another pod replaces it, so that its end can be
+read. All other decisions are the same as for jobs, by the same `jobframework.pairing`. Every reconcile decides again
 from the server's state, so it may be interrupted between any two writes.
 """
 
@@ -61,7 +61,7 @@ from muster.runtime.objects import key_of, make_reference, split_key
 
 WORKERS = 16
 
-# Indexes of managed pods and Workloads, by the key under which they are reconciled.
+# The indexes of managed pods and of Workloads, by the key under which they are reconciled.
 _BY_TIE = "pod-queueing-tie"
 _BY_POD = "pod-queueing-pod"
 
@@ -134,9 +134,9 @@ class PodReconciler(Reconciler):
             return None
 
     async def _leave_workload(self, pods: Sequence[Pod], workload: Workload) -> None:
-        """Report that a Workload of that name belongs to another owner; the pods wait.
+        """Report that a Workload with the group's name belongs to another owner; the pods wait.
 
-        Deleted pods lose their finalizer, so that they can go.
+        Deleted pods lose their finalizer, so that the server can remove them.
         """
         message = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
@@ -146,7 +146,10 @@ class PodReconciler(Reconciler):
         await self._pod_writer.remove_finalizers([pod for pod in pods if is_deleting(pod)])
 
     async def _reconcile_with_workload(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
-        """Carry out the decision about a pod or a group and its Workload; return the seconds until the next one."""
+        """Carry out the decision about a pod or a group and its Workload; return the seconds until the next decision.
+
+        Return None if only a change of an object can require one.
+        """
         now = self._clock.now()
         membership = membership_of(name, pods, workload, now)
         group = membership.group
@@ -215,11 +218,11 @@ class PodReconciler(Reconciler):
         return stored
 
     def _with_replacements(self, membership: GroupMembership, plan: PairingPlan, workload: Workload) -> PairingPlan:
-        """Return the plan that also reports missing pods, and evicts a group without pods after a time."""
+        """Return the plan that also reports missing pods, and evicts a group that was without running pods too long."""
         group, status = membership.group, plan.status or workload.status
         if not group.name or is_true(status.conditions, FINISHED):
             return plan
-        absent = 0 if is_of_set(workload) else membership.absent  # the pods of a set are created one by one
+        absent = 0 if is_of_set(workload) else membership.absent  # the controller of a set creates its pods one by one
         status = with_replacements(status, absent, group.now)
         if not (self._queues_recover and self._rules.watched(workload)):  # otherwise waitForPodsReady decides
             at = gives_back_at(group, status, self._recovery_timeout)
@@ -250,7 +253,7 @@ class PodReconciler(Reconciler):
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
         """Make every pod of the group an owner of the Workload, so that the Workload is deleted with the last pod.
 
-        The Workload of a StatefulSet or LeaderWorkerSet has that object as its owner instead.
+        The Workload of a StatefulSet or LeaderWorkerSet has the StatefulSet or LeaderWorkerSet as its owner instead.
         """
         if is_of_set(workload):
             return workload
@@ -263,9 +266,10 @@ class PodReconciler(Reconciler):
         return workload
 
     def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
-        """Return, by UID, the node selectors that put the waiting pods of a group into their topology domains.
+        """Return, by UID, the node selectors that place the waiting pods of a group in their topology domains.
 
-        The selectors of gated pods are written when this controller opens the gates. The ungater writes the others.
+        The selectors of gated pods are written when this controller removes the gates. The ungater writes the other
+        selectors.
         """
         (only, *_) = workload.spec.pod_sets
         unfinished = [pod for pod in group.pods if not is_finished(pod)]
@@ -274,7 +278,7 @@ class PodReconciler(Reconciler):
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
         """Inject the values of admission into the waiting pods and remove their scheduling gates.
 
-        If the values contradict those of the pods, the Workload fails to start instead.
+        If the values contradict the pods' own fields, mark the Workload as failed to start instead.
         """
         waiting = [pod for pod in group.pods if _waits(pod) and is_active(pod)]
         admission = workload.status.admission
@@ -306,7 +310,7 @@ def _waits(pod: Pod) -> bool:
 
 
 def _is_abandoned(workload: Workload, uids: Collection[str]) -> bool:
-    """Return whether the Workload is to be removed, because none of the pods with these UIDs owns it.
+    """Return whether to remove the Workload, because none of the pods with these UIDs owns it.
 
     The Workload of a StatefulSet or LeaderWorkerSet stays without pods, unless it is being deleted.
     """
@@ -316,9 +320,9 @@ def _is_abandoned(workload: Workload, uids: Collection[str]) -> bool:
 
 
 def _select_unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
-    """Return the pods without a place in their group that are to be deleted.
+    """Return the pods to delete among the pods without a place in their group.
 
-    Gated pods of a StatefulSet or LeaderWorkerSet stay, because their owner would create them again at once.
+    Gated pods of a StatefulSet or LeaderWorkerSet stay, because their controller would create them again at once.
     """
     stays = workload is not None and is_of_set(workload)
     return [pod for pod in excess if not (stays and is_held(pod))]
@@ -346,7 +350,7 @@ def _runs(workload: Workload) -> bool:
 def _may_own(group: str, pod: Pod, workload: Workload) -> bool:
     """Return whether a Workload with the name that the pods use is theirs, or has no owner and may become theirs.
 
-    group: the name of their group; "" for a single pod.
+    group: the name of the pods' group; "" for a single pod.
     """
     owner = controller_of(workload.metadata)
     if not group:
@@ -383,7 +387,7 @@ def _index_by_ties(pod: Pod) -> Iterable[str]:
 
 
 def _keys_of_workload(workload: Workload) -> Iterable[str]:
-    """Return the key of the Workload's pod or group."""
+    """Return the keys under which the Workload's pod or group is reconciled."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     if owner is not None:
         return [f"pod/{meta.namespace}/{owner.name}"] if POD.is_of(owner) else []

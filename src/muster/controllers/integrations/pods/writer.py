@@ -1,4 +1,4 @@
-"""Write about pods that queue. Each write is idempotent, and applies only to the pod that the decision read."""
+"""Write to pods that queue. Each write is idempotent, and applies only to the pod that the decision read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 WRITES_AT_ONCE = 64  # concurrent writes for one group
 
-# The reason of a pod's end (upstream StopReason), by the plan's reason; every other reason is an eviction.
+# The reason of the pod's condition (upstream StopReason), by the plan's reason; any other reason is an eviction.
 _REASONS = {
     WORKLOAD_DELETED: "WorkloadDeleted",
     NOT_ADMITTED: "NotAdmitted",
@@ -46,7 +46,7 @@ class PodWriter:
     ) -> None:
         """Remove the gates of pods, so that they may be bound, and inject values.
 
-        infos: the values by the UID of the pod.
+        infos: the values to inject, by the UID of the pod.
         why: the message of the event.
         """
 
@@ -62,8 +62,8 @@ class PodWriter:
     async def stop_pods(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
         """Delete pods, after writing a condition with the reason to their status.
 
-        why: the reason in words, for the condition and an event.
-        evicted: the reason of the eviction, if their Workload was evicted.
+        why: the reason as a sentence, for the condition and an event.
+        evicted: the reason of the eviction if the pods' Workload was evicted; otherwise "".
         """
         moment = self._clock.now().replace(microsecond=0)
         reason = f"WorkloadEvictedDueTo{evicted}" if evicted else _REASONS.get(why, "WorkloadEvicted")
@@ -76,7 +76,7 @@ class PodWriter:
         }
 
         async def end_one(pod: Pod) -> None:
-            # The pod must end, even if it has changed meanwhile.
+            # The pod must be deleted even if it has changed since it was read.
             patch = {"status": {"conditions": [condition]}}
             if was_told(pod) or await self._merge(pod, patch, subresource="status"):
                 await self._delete(pod)
@@ -96,11 +96,11 @@ class PodWriter:
         await _call_for_each(delete_one, pods)
 
     async def remove_finalizers(self, pods: Sequence[Pod]) -> None:
-        """Remove our finalizer from each pod, so that the server can remove deleted pods."""
+        """Remove Muster's finalizer from each pod, so that the server can remove deleted pods."""
         await _call_for_each(self._remove_finalizer, pods)
 
     async def _remove_finalizer(self, pod: Pod) -> None:
-        """Remove our finalizer."""
+        """Remove Muster's finalizer from a pod."""
         if MANAGED_FINALIZER in pod.metadata.finalizers:
             await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
 
@@ -122,9 +122,10 @@ class PodWriter:
 
 
 def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
-    """Return the gates that a pod of an admitted workload keeps: those of other programs, and those of `info`.
+    """Return the gates that a pod of an admitted workload keeps: the gates of other programs, and those in `info`.
 
-    Kueue's webhook sets the topology gate on every pod that queues; it is kept only while the pod's domain is unknown.
+    Kueue's webhook sets the topology gate on every pod that queues. The gate is kept only while the pod's domain is
+    unknown.
     """
     ours = {ADMISSION_GATE, TOPOLOGY_GATE} - set(info.gates)
     return tuple(gate for gate in pod.spec.scheduling_gates if gate.name not in ours)

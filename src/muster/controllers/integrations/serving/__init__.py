@@ -1,1 +1,1 @@
-"""Queue kinds that serve without an end: their pods queue, each alone or as a group."""
+"""Queue kinds that serve without an end: their pods queue, singly or as a group."""

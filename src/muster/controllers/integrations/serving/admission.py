@@ -1,4 +1,7 @@
-"""Decide the defaults of an object that serves when it is written, and the errors, with Kueue's messages. Pure."""
+"""Decide the defaults of a serving object (such as a StatefulSet) when it is written, and the errors. Pure.
+
+The messages are Kueue's.
+"""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -50,7 +53,7 @@ def complete_templates(
     around: Surroundings,
     settings: Settings,
 ) -> Json:
-    """Return the document of an object whose pod templates have what their pods need to queue.
+    """Return the document of an object whose pod templates have the metadata that pods need to queue.
 
     Raises `NestingTooDeepError`.
     new, old: the object after and before the write; `old` is None for a new object.
@@ -66,10 +69,10 @@ def complete_templates(
 def _find_queue(
     serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
 ) -> NewJobChanges:
-    """Return the queue that the object gets. An update does not put a running object into the LocalQueue `default`."""
+    """Return the queue of the object. An update does not put a running object into the LocalQueue `default`."""
     queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
     if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
-        return NewJobChanges()  # an object of another kind creates it, and queues its pods
+        return NewJobChanges()  # an object of another kind owns it and queues its pods
     return list_arrival_changes(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
 
 
@@ -85,7 +88,7 @@ def _list_patches(serving: Serving, new: ExternalJob, gets: NewJobChanges) -> It
     elif serving is LEADER_WORKER_SET:
         annotations[POD_GROUP_SERVING] = "true"
     else:
-        copied = {}  # each pod gets it with its group
+        copied = {}  # each pod gets the priority class with its group
     templates = {path: mapping_at({"spec": new.spec}, *path) for path in serving.templates}
     for path, template in templates.items():
         # Workers are numbered after their leader, unless both are placed as one group of podsets.
@@ -103,7 +106,7 @@ def _list_patches(serving: Serving, new: ExternalJob, gets: NewJobChanges) -> It
 def find_errors(
     serving: Serving, new: ExternalJob, old: ExternalJob | None, namespace: str, around: Surroundings
 ) -> list[FieldError]:
-    """Return the errors in an object to be stored: a new one, or an update of `old`."""
+    """Return the errors in an object to be stored: a new object, or an update of `old`."""
     all_errors = chain(
         new_rules(new.metadata, old.metadata if old is not None else None), _validate_topology(serving, new)
     )
@@ -125,7 +128,7 @@ def _validate_topology(serving: Serving, new: ExternalJob) -> Errors:
 
 
 def _validate_changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
-    """Return the changes that are forbidden while pods queue, because quota is for the group's size and pods."""
+    """Return the errors for changes that are forbidden while pods queue, because quota is for the group's size."""
     if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
         yield invalid(_QUEUE, "", "field is immutable")
     if not new.metadata.labels.get(QUEUE_NAME_LABEL) or serving.marks_pods:

@@ -1,6 +1,6 @@
 """Keep a Workload for each group of a StatefulSet or a LeaderWorkerSet, while the group's pods come and go.
 
-`pods.reconciler` keeps the pods in step with their Workload, as for any group. Every reconcile decides again from the
+`pods.reconciler` reconciles the pods with their Workload, as for any group. Every reconcile decides again from the
 server's state, so it may be interrupted between any two writes.
 """
 
@@ -72,12 +72,12 @@ _LWS = "leaderworkerset.sigs.k8s.io/"
 
 T = TypeVar("T")
 
-# Returns whether there is a Workload of that name in the namespace of the object.
+# Returns whether a Workload of that name exists in the namespace of the object.
 HasWorkload = Callable[[str], bool]
 
 
 class Groups(Struct, frozen=True):
-    """How a serving kind groups its pods.
+    """The way in which a serving kind groups its pods.
 
     names: returns the names of an object's groups.
     podsets: returns the podsets of each group. Both raise `UnreadableJobError`.
@@ -102,7 +102,7 @@ def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
 
 
 def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
-    """Return as many names as there are replicas, or more during a rolling update with a surge."""
+    """Return a name for each replica; during a rolling update with a surge, also for the surge's replicas."""
     meta, replicas = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
     surge = value_at(job.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
     if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < replicas:
@@ -142,7 +142,7 @@ class GroupsPlan(Struct, frozen=True):
 
     create: the names of Workloads to create.
     join: the object's Workloads that do not name it as owner.
-    delete: Workloads of groups that no longer exist, and pending ones of another size than the groups now have.
+    delete: Workloads of groups that no longer exist, and pending Workloads whose size differs from their group's.
     """
 
     create: tuple[str, ...] = ()
@@ -153,9 +153,9 @@ class GroupsPlan(Struct, frozen=True):
 def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence[Workload], size: int) -> GroupsPlan:
     """Return the changes to the Workloads of an object that queues.
 
-    names: the names of its groups.
+    names: the names of the object's groups.
     mine: the Workloads that the object owns.
-    others: the Workloads of these names that it does not own.
+    others: the Workloads with names of its groups that the object does not own.
     size: the number of pods of each group.
     """
     have = {one.metadata.name for one in (*mine, *others)}
@@ -167,7 +167,7 @@ def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence
 
 
 def _waits_in_another_size(workload: Workload, size: int) -> bool:
-    """Return whether the Workload waits for quota in another size than its group now has.
+    """Return whether the Workload waits for quota in another size than its group has now.
 
     A Workload with quota keeps its size: pods beyond that size wait.
     """
@@ -216,7 +216,7 @@ class GroupsReconciler(Reconciler):
         return [f"{workload.metadata.namespace}/{owner.name}" for owner in owners]
 
     def _set_of(self, pod: Pod) -> Iterable[str]:
-        """Return the key of the object whose group the pod should join."""
+        """Return the key of the object whose group the pod should join; empty if it should join none of this kind."""
         set_name = set_to_join(pod)
         return (
             [f"{pod.metadata.namespace}/{set_name[1]}"]
@@ -241,7 +241,7 @@ class GroupsReconciler(Reconciler):
     def _is_queued(self, job: ExternalJob) -> bool:
         """Return whether the object's pods wait for quota in this cluster.
 
-        They do if the object names a queue (unless none is needed), its namespace is managed, and admission annotated
+        They wait if the object names a queue (unless none is needed), its namespace is managed, and admission annotated
         its pod template for this integration.
         """
         namespace = self._namespaces.get(job.metadata.namespace)
@@ -265,13 +265,13 @@ class GroupsReconciler(Reconciler):
         if plan.create and facts.priority is None:
             self._writer.record_missing_class(job, facts)
             return
-        for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager creates its own
+        for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # the manager creates its own
             await self._writer.create(job, facts, name, [meta])
         for pod in self._pods.by(f"{_TO_JOIN}-{self._kind.plural}", key_of(job)):
             await self._join(pod, job)
 
     async def _join(self, pod: Pod, job: ExternalJob) -> None:
-        """Write on a waiting pod which group it belongs to."""
+        """Write on a waiting pod to which group it belongs."""
 
         def find(kind: Kind[T], namespace: str, name: str) -> T | None:
             owner = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
@@ -306,7 +306,7 @@ class GroupsReconciler(Reconciler):
 
 
 def is_group(workload: Workload) -> bool:
-    """Return whether the Workload is that of a group of pods."""
+    """Return whether the Workload belongs to a group of pods."""
     return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 

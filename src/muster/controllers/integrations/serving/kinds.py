@@ -1,4 +1,4 @@
-"""List the kinds whose pods queue in their stead, as data. The source is Kueue's integrations."""
+"""List the serving kinds, whose pods queue instead of the objects, as data. The source is Kueue's integrations."""
 
 from typing import Any, Final
 
@@ -14,8 +14,8 @@ from muster.controllers.integrations.external.documents import ExternalJob, Path
 class Serving(Struct, frozen=True):
     """A kind whose objects serve without an end, and whose pods queue.
 
-    templates: the paths of its pod templates; not all of them need to exist in an object.
-    busy: the number in the status that keeps the queue from being changed while it is not 0.
+    templates: the paths of its pod templates; an object need not have all of them.
+    busy: the number in the status that forbids a change of the queue while it is not 0.
     marks_pods: whether labels in the templates suffice for pods to queue. Otherwise each pod gets labels at its
     creation, because the labels depend on the pod.
     optional: whether a server may lack the kind.
@@ -35,7 +35,7 @@ class Serving(Struct, frozen=True):
     def holds_pods(self, job: ExternalJob) -> bool:
         """Return whether pods of the object wait for quota, by its templates.
 
-        An object of another kind may own it.
+        They do not if an object of another kind owns it.
         """
         return self.parent(job) == self.name
 
@@ -76,16 +76,16 @@ SERVING: Final = (LEADER_WORKER_SET, STATEFUL_SET, DEPLOYMENT)
 
 
 def select_serving(configuration: Configuration) -> tuple[Serving, ...]:
-    """Return the kinds that the Configuration names; none if pods do not queue."""
+    """Return the serving kinds that the Configuration names; none if pods do not queue."""
     named = configuration.integrations.frameworks
     return tuple(one for one in SERVING if one.name in named) if "pod" in named else ()
 
 
 def by_resource(serving: tuple[Serving, ...]) -> dict[str, Serving]:
-    """Return the kinds by the resource that a request names."""
+    """Return the serving kinds by the plural name in API paths."""
     return {one.kind.resource: one for one in serving}
 
 
 def kinds_of(serving: tuple[Serving, ...]) -> list[Kind[Any]]:
-    """Return the kinds alone."""
+    """Return the `Kind` of each of these serving kinds."""
     return [one.kind for one in serving]

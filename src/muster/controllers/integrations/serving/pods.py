@@ -1,6 +1,7 @@
 """Put a pod of a StatefulSet or a LeaderWorkerSet into its group, which queues. Pure.
 
-A group has the name that Kueue gives to its Workload, so that Muster recognizes Kueue's groups and Kueue Muster's.
+A group has the name that Kueue gives to its Workload, so that Muster recognizes Kueue's groups, and Kueue recognizes
+Muster's.
 """
 
 from collections.abc import Callable
@@ -46,7 +47,10 @@ _LONGEST_LABEL = 63
 
 
 def join_and_read(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> Pod:
-    """Write into a new pod which group it belongs to; return the pod as changed. document: the pod as JSON."""
+    """Write into a new pod to which group it belongs; return the changed pod.
+
+    document: the pod as JSON.
+    """
     if POD_SUSPENDING_PARENT not in pod.metadata.annotations:
         return pod
     join_group(document, pod, namespace, find, settings)
@@ -54,7 +58,10 @@ def join_and_read(document: Json, pod: Pod, namespace: str, find: Find, settings
 
 
 def join_group(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> None:
-    """Write into a new pod which group it belongs to; other pods stay as they are. document: the pod as JSON."""
+    """Write into a new pod of a set to which group it belongs; other pods stay unchanged.
+
+    document: the pod as JSON.
+    """
     parent = pod.metadata.annotations.get(POD_SUSPENDING_PARENT)
     if parent == STATEFUL_SET.name:
         _join_stateful_set(document, pod, namespace, find, settings)
@@ -65,7 +72,7 @@ def join_group(document: Json, pod: Pod, namespace: str, find: Find, settings: S
 def set_to_join(pod: Pod) -> tuple[Serving, str] | None:
     """Return the kind and name of the object whose group a gated pod has not joined yet; None for all other pods.
 
-    Such a pod was created while no webhook knew its group: while Kueue's engine stopped, or before its index was known.
+    No webhook knew the group when such a pod was created: Kueue's engine was stopping, or the pod's index was unknown.
     """
     parent, labels = pod.metadata.annotations.get(POD_SUSPENDING_PARENT), pod.metadata.labels
     if parent is None or MANAGED_LABEL in labels or not is_held(pod):
@@ -77,19 +84,22 @@ def set_to_join(pod: Pod) -> tuple[Serving, str] | None:
 
 
 def group_of_stateful_set(name: str, uid: str, has: Callable[[str], bool]) -> str:
-    """Return the name of the group; the name of older Kueue releases if only a Workload of that name exists."""
+    """Return the name of the set's group.
+
+    If only a Workload with the name of older Kueue releases exists, return that name.
+    """
     current, legacy = (workload_name("StatefulSet", "apps", name, text) for text in (uid, ""))
     return legacy if not has(current) and has(legacy) else current
 
 
 def uid_of(meta: ObjectMeta) -> str:
-    """Return the UID in the groups' names; for an object from a MultiKueue manager, the original's UID."""
+    """Return the UID in the names of the groups. For an object from a MultiKueue manager, it is the original's UID."""
     sent = MULTI_KUEUE_ORIGIN_LABEL in meta.labels
     return (meta.annotations.get(MULTI_KUEUE_ORIGIN_UID) if sent else None) or meta.uid
 
 
 def group_of_leader_worker_set(name: str, uid: str, index: int | str) -> str:
-    """Return the name of one of the groups."""
+    """Return the name of the group with this index."""
     kind = LEADER_WORKER_SET.kind
     return workload_name(kind.kind, kind.group, f"{name}-{index}", uid)
 
@@ -120,7 +130,7 @@ def _join_leader_worker_set(document: Json, pod: Pod, namespace: str, find: Find
     name = pod.metadata.labels.get(SET_NAME, "")
     leader_worker_set = find(LEADER_WORKER_SET.kind, namespace, name) if name else None
     is_leader = LEADER_NAME not in pod.metadata.annotations
-    # The set's own webhook labels a leader, before or after this one.
+    # The set's own webhook labels a leader, before or after this webhook.
     ordinal = pod.metadata.name.rpartition("-")[2] if is_leader else ""
     index = pod.metadata.labels.get(GROUP_INDEX) or ordinal
     if leader_worker_set is None or not index.isdigit() or not _is_queued(leader_worker_set, settings):
@@ -162,6 +172,6 @@ def _add_group_metadata(
 
 
 def _mark_prebuilt(document: Json, group: str) -> None:
-    """Mark the group's Workload as prebuilt (`groups`), because its pods come one by one, and are recreated."""
+    """Mark the group's Workload as prebuilt, because its pods are created one by one, and are recreated."""
     place = "labels" if len(group) <= _LONGEST_LABEL else "annotations"
     document["metadata"][place][PREBUILT_WORKLOAD_NAME_LABEL] = group

@@ -1,6 +1,6 @@
 """Write the status of ClusterQueues, and remove the finalizer of deleted ones that are no longer in use.
 
-The status shows whether a queue admits, and how many workloads wait or hold quota.
+The status shows whether a queue admits workloads, and how many workloads wait or hold quota.
 """
 
 import msgspec
@@ -17,12 +17,13 @@ from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import make_reference
 
-# A key for all queues, because quota changes the shares of others in the tree; no queue has this name.
+# A key that stands for all queues, because a change of quota changes the shares of others in the tree. No queue has
+# this name.
 _ALL = "*"
 
 
 class ClusterQueueController(Reconciler):
-    """The reconciler of ClusterQueues. All changes of a ClusterQueue within a moment become one write."""
+    """The reconciler of ClusterQueues. It combines all changes of a ClusterQueue within a moment in one write."""
 
     name = "clusterqueue"
 

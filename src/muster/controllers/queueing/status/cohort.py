@@ -8,12 +8,12 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 
-# A key for all Cohorts, because the quota of one changes the shares of others; no Cohort has this name.
+# A key that stands for all Cohorts, because the quota of one changes the shares of others. No Cohort has this name.
 _ALL = "*"
 
 
 class CohortController(Reconciler):
-    """The reconciler of Cohorts. All changes below a Cohort within a moment become one write."""
+    """The reconciler of Cohorts. It combines all changes below a Cohort within a moment in one write."""
 
     name = "cohort"
 

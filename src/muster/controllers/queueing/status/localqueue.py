@@ -21,14 +21,14 @@ _BY_CLUSTER_QUEUE = "cluster-queue"
 
 
 class LocalQueueController(Reconciler):
-    """The reconciler of LocalQueues. All changes of a LocalQueue within a moment become one write."""
+    """The reconciler of LocalQueues. It combines all changes of a LocalQueue within a moment in one write."""
 
     name = "localqueue"
 
     def __init__(self, manager: Manager, cache: QueueingCache, usage: FairUsageController | None = None) -> None:
         """Create the controller.
 
-        usage: the controller of past usage, if there is one.
+        usage: the controller of past usage; None if admission fair sharing is off.
         """
         super().__init__(manager)
         self._cache = cache

@@ -10,19 +10,25 @@ from muster.queueing.pending.queues import Position
 
 
 class Visibility:
-    """The list of pending workloads. The cost of an answer depends on its length, not on how many workloads wait."""
+    """The list of pending workloads. The cost of a request depends on the length of its result, not of the queue."""
 
     def __init__(self, cache: QueueingCache) -> None:
         self._cache = cache
 
     def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """Return a part of a ClusterQueue's pending workloads, in order; None if there is no such queue."""
+        """Return a slice of a ClusterQueue's pending workloads, in order; None if there is no such queue.
+
+        offset, limit: how many workloads to skip, and how many to return at most.
+        """
         if name not in self._cache.tree.queues:
             return None
         return self._summarize(self._cache.queues.yield_pending(name, offset=offset, limit=limit))
 
     def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """Return a part of a LocalQueue's pending workloads, in order; None if there is no such queue."""
+        """Return a slice of a LocalQueue's pending workloads, in order; None if there is no such queue.
+
+        offset, limit: how many workloads to skip, and how many to return at most.
+        """
         key = f"{namespace}/{name}"
         queue = self._cache.local_queues.get(key)
         if queue is None:

@@ -1,4 +1,4 @@
-"""The pages about nodes: the map and the list, one node, and its cordon."""
+"""The pages about nodes: the map and the list, a single node, and its cordon."""
 
 from muster.dashboard.pages.nodes import deeds, nodemap, one
 from muster.dashboard.visits import Route

@@ -1,4 +1,4 @@
-"""Changes of nodes: cordon and uncordon."""
+"""The deeds about nodes: cordon and uncordon."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -18,11 +18,14 @@ _NODES = Subject("/nodes/{name}", "nodes", read_node, lambda node: node.metadata
 def _make_deed(
     choice: str, title: str, button: str, ask: Callable[[Visit, Node], Awaitable[list[str]]], *, cordoned: bool
 ) -> Deed:
-    """Return a deed about a node: the page that asks before a change, and the change.
+    """Return a deed about a node: a page that asks for confirmation, and the change.
 
-    choice: the last part of its address. title: with `{}` for the name of the node. button: its label. ask: returns
-    sentences on what will happen. cordoned: whether the node is cordoned then. The deed raises `PageError` if the
-    viewer lacks the right.
+    choice: the last segment of the deed's address.
+    title: the title, with `{}` for the name of the node.
+    button: the label of the button.
+    ask: returns sentences about the effect.
+    cordoned: whether the deed cordons the node, rather than uncordoning it.
+    The deed raises `PageError` if the viewer lacks the right.
     """
 
     async def ask_about(visit: Visit) -> Question:

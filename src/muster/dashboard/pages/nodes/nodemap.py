@@ -1,4 +1,4 @@
-"""The nodes: a map by place, coloured by use or by job, and a list."""
+"""The page of nodes: a map by place, coloured by use or by job, and a list."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -28,11 +28,11 @@ from muster.insight.reader.visible import list_visible
 
 _WELL, _UNWELL = "ready", "not ready or cordoned"
 _NO_PLACE = "none"
-_ROWS = "node rows"  # the topic of a memo
+_ROWS = "node rows"  # the key in a memo
 
 
 async def view_nodes(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of nodes: those that the filters select. Raises `PageError`, `ApiError`."""
+    """Return the template values of the page of nodes that the filters select. Raises `PageError`, `ApiError`."""
     unseen: list[str] = []
     nodes = await list_nodes(visit)
     pods = await list_pods(visit, unseen)
@@ -73,9 +73,9 @@ async def view_nodes(visit: Visit) -> Mapping[str, Any]:
 
 
 def read_rows(memo: Memo, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> list[NodeRow]:
-    """Return the rows of nodes by name, from the memo where a node and its pods are as before.
+    """Return the rows of nodes, sorted by name; rows of unchanged nodes and pods come from the memo.
 
-    pods: None if the viewer may not see all of them.
+    pods: all pods; None if the viewer may not see all of them.
     """
 
     def recall(node: Node, here: Sequence[Pod] | None) -> NodeRow:
@@ -90,7 +90,7 @@ def read_rows(memo: Memo, nodes: Sequence[Node], pods: Sequence[Pod] | None) -> 
 
 
 async def list_nodes(visit: Visit) -> Sequence[Node]:
-    """Return all nodes. Raises `PageError` for a viewer who may not list them."""
+    """Return all nodes. Raises `PageError` if the viewer may not list them."""
     try:
         return (await visit.copy.list(NODE_LINES)).items
     except ApiError as error:
@@ -101,7 +101,7 @@ async def list_nodes(visit: Visit) -> Sequence[Node]:
 
 
 async def list_pods(visit: Visit, unseen: list[str]) -> list[Pod] | None:
-    """Return all pods; None if the viewer may not list those of all namespaces, with a sentence added to `unseen`.
+    """Return all pods; None, with a sentence added to `unseen`, if the viewer may not list pods of all namespaces.
 
     Raises `ApiError` for any other refusal.
     """

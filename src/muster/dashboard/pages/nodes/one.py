@@ -1,4 +1,4 @@
-"""One node: what is on it, what is free, its GPUs, taints and conditions."""
+"""The page of a node: its pods, its free amounts, its GPUs, taints and conditions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,7 +42,11 @@ _INFO = (
 
 
 class PodRow(Struct, frozen=True):
-    """A pod on a node. requests: by resource, in units of `quantity.parse_amount`. cpus, memory: its use, as text."""
+    """A pod on a node.
+
+    requests: the requests by resource, in units of `quantity.parse_amount`.
+    cpus, memory: the measured use, as text.
+    """
 
     namespace: str
     name: str
@@ -57,12 +61,12 @@ class PodRow(Struct, frozen=True):
 
     @property
     def gpus(self) -> int:
-        """The number of GPUs of any vendor that the pod requests."""
+        """The number of GPUs, of any vendor, that the pod requests."""
         return sum(amount for resource, amount in self.requests.items() if is_gpu(resource))
 
 
 async def view_node(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of one node. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the template values of the page of a node. Raises `PageError` if it does not exist, and `ApiError`."""
     node = await find_node(visit)
     unseen: list[str] = []
     pods, where = await _list_pods(visit, unseen)
@@ -95,16 +99,16 @@ async def view_node(visit: Visit) -> Mapping[str, Any]:
 async def find_node(visit: Visit) -> Node:
     """Return the node that the address names, from the viewer's list.
 
-    Raises `PageError` if there is none, and `ApiError`.
+    Raises `PageError` if it does not exist, and `ApiError`.
     """
     name = _read_name(visit)
     return _require_node(name, next((one for one in await list_nodes(visit) if one.metadata.name == name), None))
 
 
 async def read_node(visit: Visit) -> Node:
-    """Return the node that the address names, as the server has it now.
+    """Return the current node that the address names, from the server.
 
-    Raises `PageError` if there is none, and `ApiError`.
+    Raises `PageError` if it does not exist, and `ApiError`.
     """
     name = _read_name(visit)
     node = await get_or_none(visit.viewer.client, NODE, name)
@@ -118,7 +122,7 @@ def _read_name(visit: Visit) -> str:
 
 
 def _require_node(name: str, node: Node | None) -> Node:
-    """Return a node. Raises `PageError` if there is none of this name."""
+    """Return the node. Raises `PageError` if it is None, because no node has this name."""
     if node is None:
         raise PageError(
             f"There is no node {name}", "It has left the cluster, or never was in it. The menu leads to all nodes."
@@ -127,9 +131,9 @@ def _require_node(name: str, node: Node | None) -> Node:
 
 
 async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], str]:
-    """Return the pods that the viewer may see, and the namespace if these are of one only; "" for all.
+    """Return the pods that the viewer may see, and the namespace if they are from only one; "" for all namespaces.
 
-    Sentences on what the viewer may not see are added to `unseen`.
+    Sentences about what the viewer may not see are added to `unseen`.
     """
     own = visit.viewer.namespace
     try:
@@ -142,7 +146,7 @@ async def _list_pods(visit: Visit, unseen: list[str]) -> tuple[Sequence[Pod], st
 
 
 async def _find_owners(visit: Visit, where: str) -> Mapping[str, str]:
-    """Return who submitted each job that has a Workload, by the job's UID, as far as the viewer may see that."""
+    """Return the submitter of each job that has a Workload, by the job's UID, as far as the viewer may see that."""
     workloads = await list_or_none(visit.copy, WORKLOAD_LINES, where) or ()
     return {uid: owner_of(one.metadata) for uid, one in index_by_owner(workloads).items()}
 
@@ -171,7 +175,7 @@ def _order_rank(rank: str) -> int:
 
 
 def _is_bad(condition: str, status: str) -> bool:
-    """Return whether a node's condition is bad: Ready that is not True, or any other that is True."""
+    """Return whether a node's condition is bad: Ready is not True, or any other condition is True."""
     return status != "True" if condition == "Ready" else status == "True"
 
 

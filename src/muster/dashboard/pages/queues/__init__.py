@@ -1,4 +1,4 @@
-"""The pages about queues: the tree of cohorts, one queue, and what is changed of it."""
+"""The pages about queues: the tree of Cohorts, a single queue, and changes of queues."""
 
 from muster.dashboard.pages.queues import deeds, one, tree
 from muster.dashboard.visits import Route

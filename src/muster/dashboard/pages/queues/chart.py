@@ -15,7 +15,11 @@ _GIBIBYTE = 1 << 30
 
 
 class Span(Struct, frozen=True):
-    """A time range of a chart, up to now. steps: how many steps the chart has. marks: how many ticks have names."""
+    """The time range of a chart, which ends now.
+
+    steps: the number of steps in the chart.
+    marks: the number of labelled ticks.
+    """
 
     title: str
     length: timedelta
@@ -31,7 +35,10 @@ SPANS: Mapping[str, Span] = {
 
 
 class UseFigure(Struct, frozen=True):
-    """A chart of use over time with its legend. is_empty: whether nothing was used in that time."""
+    """A chart of the use over time, with its legend.
+
+    is_empty: whether nothing was used in that time.
+    """
 
     chart: Markup
     legend: Markup
@@ -39,7 +46,7 @@ class UseFigure(Struct, frozen=True):
 
 
 def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
-    """Return a chart of the use of a resource over time, by owner.
+    """Return a chart of the use of a resource over time, stacked by owner.
 
     limit: the quota, in units of `quantity.parse_amount`; None to draw no line.
     """
@@ -69,7 +76,7 @@ def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> U
 
 
 def _describe_layer(layer: Series) -> str:
-    """Return what the chart shows of a user, for those who cannot see it."""
+    """Return a user's part of the chart as text, for viewers who cannot see the chart."""
     return f"{layer.name} at most {format_value(max(layer.values))}, {format_value(layer.values[-1])} at the end"
 
 
@@ -78,7 +85,7 @@ def _describe_line(line: Series) -> str:
 
 
 def _find_divisor(resource: str) -> int:
-    """Return the divisor that turns an amount in units of `quantity.parse_amount` into the unit of the chart."""
+    """Return the divisor that converts an amount in units of `quantity.parse_amount` to the unit of the chart."""
     return {"cpu": 1000, "memory": _GIBIBYTE, "ephemeral-storage": _GIBIBYTE}.get(resource, 1)
 
 

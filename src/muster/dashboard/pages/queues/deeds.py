@@ -1,4 +1,4 @@
-"""Changes of queues: stop, resume, and edit the quota of a ClusterQueue, as `muster queue` does."""
+"""The deeds about queues: stop, resume, and edit the quota of a ClusterQueue, as `muster queue` does."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -18,7 +18,7 @@ from muster.insight.quota.queues import make_quota_rows
 from muster.insight.text import count_things, format_quantity, make_sentence
 
 _GO_ON, _STOP_TOO = "go on", "stop, and queue again"
-# Between the flavor and the resource in the name of a field; neither can have it.
+# The separator of flavor and resource in a field name; neither can contain it.
 _BETWEEN = "|"
 
 
@@ -32,11 +32,16 @@ def _make_deed(
     *,
     danger: bool = False,
 ) -> Deed:
-    """Return a deed about a queue: the page that asks before a change, and the change.
+    """Return a deed about a queue: a page that asks for confirmation, and the change.
 
-    pattern: the path of the queue's page. choice: the last part of the deed's address. title: with `{}` for the queue.
-    button: its label. ask: returns what will happen. act: makes the change, and returns a sentence. danger: whether
-    something ends. The deed raises `PageError` if the viewer lacks the right.
+    pattern: the path of the queue's page.
+    choice: the last segment of the deed's address.
+    title: the title, with `{}` for the queue.
+    button: the label of the button.
+    ask: returns sentences about the effect.
+    act: makes the change, and returns a sentence.
+    danger: whether something ends.
+    The deed raises `PageError` if the viewer lacks the right.
     """
 
     async def ask_about(visit: Visit) -> Question:
@@ -144,7 +149,7 @@ async def _edit_quota(visit: Visit, queue: Queue, form: Mapping[str, str]) -> st
 def _read_quotas(queue: ClusterQueue, form: Mapping[str, str]) -> dict[tuple[str, str], str]:
     """Return the quotas that the viewer changed in a form, by flavor and resource.
 
-    Raises `ValueError` with a sentence for the viewer if one is invalid.
+    Raises `ValueError` with a sentence for the viewer if a quota is invalid.
     """
     quotas = {}
     for row in make_quota_rows(queue):
@@ -156,7 +161,7 @@ def _read_quotas(queue: ClusterQueue, form: Mapping[str, str]) -> dict[tuple[str
 
 
 def _get_cluster_queue(queue: Queue) -> ClusterQueue:
-    """Return the ClusterQueue that a page is about. Raises `PageError` if the page is about a LocalQueue."""
+    """Return the ClusterQueue of a page. Raises `PageError` if the page is about a LocalQueue."""
     if queue.local is not None or queue.cluster is None:
         raise PageError(f"There is no ClusterQueue {queue.name.name}", "A LocalQueue has no quota of its own.")
     return queue.cluster

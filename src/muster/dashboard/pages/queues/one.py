@@ -1,4 +1,4 @@
-"""One queue, a ClusterQueue or a LocalQueue: what waits in order, what runs, and its use over time."""
+"""The page of one ClusterQueue or LocalQueue: the waiting jobs in order, the running jobs, and the use over time."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -44,12 +44,12 @@ from muster.insight.text import format_owner, format_quantity
 from muster.insight.why.sentences import describe_estimate
 from muster.queueing.scheduling.estimate import StartEstimate
 
-# For how many seconds a forecast, and what the history says, is good.
+# The seconds for which a forecast, and data from the history, are cached.
 _FORECAST_SECONDS, _HISTORY_SECONDS = 10.0, 30.0
-# Jobs that are named of those that run, that are forecast, and runs of the past that are summed up.
+# The maximum number of running jobs that are listed, of jobs with a forecast, and of past runs in totals.
 _MOST_HOLDERS, _MOST_FORECAST, _MOST_RUNS = 50, 100, 5_000
 
-# The part of an address that stands where the namespace of a LocalQueue does.
+# The address segment of a ClusterQueue, in place of a LocalQueue's namespace.
 _CLUSTER = "cluster"
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ T = TypeVar("T")
 class Queue(Struct, frozen=True):
     """A queue as a viewer sees it: a LocalQueue or, if `local` is None, a ClusterQueue.
 
-    cluster: the ClusterQueue, or that behind the LocalQueue; None if the viewer may not see it.
+    cluster: the ClusterQueue, or the one that the LocalQueue points to; None if the viewer may not see it.
     """
 
     name: QueueName
@@ -79,27 +79,27 @@ class Queue(Struct, frozen=True):
 
     @property
     def rights(self) -> tuple[Right, ...]:
-        """The right that a change of the queue takes: to patch its object."""
+        """The right that a change of the queue needs: to patch its object."""
         return (Right("patch", CLUSTER_QUEUE if self.local is None else LOCAL_QUEUE),)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the queue itself is stopped; the ClusterQueue behind a LocalQueue does not count."""
+        """Whether the queue itself is stopped. The ClusterQueue of a LocalQueue does not count."""
         return self.own.spec.stop_policy != STOP_NONE
 
 
 async def find_queue(visit: Visit) -> Queue:
     """Return the queue that the address names, from the viewer's lists.
 
-    Raises `PageError` if there is none, and `ApiError`.
+    Raises `PageError` if it does not exist, and `ApiError`.
     """
     return await _find_queue(visit, partial(_find, visit))
 
 
 async def read_queue(visit: Visit) -> Queue:
-    """Return the queue that the address names, as the server has it now.
+    """Return the current queue that the address names, from the server.
 
-    Raises `PageError` if there is none, and `ApiError`.
+    Raises `PageError` if it does not exist, and `ApiError`.
     """
     return await _find_queue(visit, partial(get_or_none, visit.viewer.client))
 
@@ -107,8 +107,8 @@ async def read_queue(visit: Visit) -> Queue:
 async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queue:
     """Return the queue that the address names.
 
-    find: returns the queue of a kind, a name and a namespace, or None. Raises `PageError` if there is no such queue,
-    and `ApiError`.
+    find: returns the queue with a kind, a name and a namespace; None if it does not exist.
+    Raises `PageError` if there is no such queue, and `ApiError`.
     """
     namespace, name = visit.names.get("namespace", ""), visit.names["name"]
     require_name("queue", name, dns_subdomain)
@@ -117,7 +117,7 @@ async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queu
     if not namespace:
         if (queue := await find(CLUSTER_QUEUE, name)) is not None:
             return Queue(QueueName("", name), queue)
-        namespace = _CLUSTER  # a namespace may be called so, too
+        namespace = _CLUSTER  # a namespace may have this name, too
     local = await find(LOCAL_QUEUE, name, namespace)
     if local is None:
         kind = "ClusterQueue" if namespace == _CLUSTER else "LocalQueue"
@@ -134,7 +134,7 @@ async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queu
 async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> T | None:
     """Return a queue from the viewer's lists, or from the server if the viewer may not list queues.
 
-    The result is None if there is no such queue, or the viewer may not see it.
+    Returns None if the queue does not exist, or if the viewer may not see it.
     """
     listed: Sequence[Any] | None = await list_or_none(visit.copy, kind, namespace)
     if listed is not None:
@@ -143,7 +143,7 @@ async def _find(visit: Visit, kind: Kind[T], name: str, namespace: str = "") -> 
 
 
 async def view_queue(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of one queue. Raises `PageError` if there is none, and `ApiError`."""
+    """Return the template values of the page of one queue. Raises `PageError` if it does not exist, and `ApiError`."""
     unseen: list[str] = []
     queue = await find_queue(visit)
     row = make_local_queue_row(queue.local) if queue.local is not None else _make_row(queue)
@@ -181,7 +181,7 @@ async def view_queue(visit: Visit) -> Mapping[str, Any]:
 
 
 async def _find_refusal(visit: Visit, queue: Queue) -> str:
-    """Return why the viewer may not change the queue; "" if the viewer may, or that is not known yet."""
+    """Return why the viewer may not change the queue; "" if the viewer may, or if that is not known yet."""
     return await find_refusal(visit, queue.rights, queue.name.name, queue.name.namespace)
 
 
@@ -191,9 +191,10 @@ def _make_row(queue: Queue) -> dict[str, Any]:
 
 
 async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Sequence[Workload]) -> tuple[Listing, bool]:
-    """Return the page of the list of waiting workloads that the address names.
+    """Return the page of the list of waiting Workloads that the address names, and whether the queue's order is known.
 
-    The second result is whether their order is that of the queue, which not every server serves. count: how many wait.
+    count: the number of waiting Workloads.
+    Not every server serves the order of a queue.
     """
     query = read_list_query(visit)
     first = find_first(count, query)
@@ -202,9 +203,9 @@ async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Seque
 
 
 async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) -> Mapping[str, StartEstimate] | None:
-    """Return forecasts of when these workloads start, by key; None if none has been computed yet.
+    """Return forecasts of when these Workloads start, by key; None if none has been computed yet.
 
-    The computation goes on in the background. None, too, without workloads, or if the viewer may not see the
+    The computation continues in the background. Also returns None without Workloads, or if the viewer may not see the
     ClusterQueue.
     """
     if queue.cluster is None or not rows:
@@ -219,7 +220,7 @@ async def _ask_starts(visit: Visit, queue: Queue, rows: Sequence[PendingRow]) ->
 
 
 def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
-    """Return the reason for which none of several starts can be estimated, if all have the same; "" otherwise."""
+    """Return the common reason why none of several starts can be estimated; "" without a common reason."""
     listed = [*starts]
     reasons = {one.because if one.at is None else "" for one in listed}
     return reasons.pop() if len(listed) > 1 and len(reasons) == 1 else ""
@@ -228,10 +229,10 @@ def find_shared_doubt(starts: Iterable[StartEstimate]) -> str:
 async def _find_lines(
     visit: Visit, namespace: str, workloads: Sequence[Workload], positions: Mapping[str, int | None]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the row in the list of jobs of each shown workload's job, by the workload's UID.
+    """Return the row in the job list for the job of each shown Workload, by the Workload's UID.
 
-    A job thus has one state and one reason on all pages. A viewer who may see no jobs gets none. positions: of the
-    workloads that are shown, by UID.
+    positions: the queue positions of the shown Workloads, by UID.
+    A job thus has the same state and reason on all pages. The result is empty if the viewer may not see jobs.
     """
     shown = [one for one in workloads if one.metadata.uid in positions]
     jobs = frozenset[str]().union(*map(owner_uids, shown))
@@ -245,7 +246,7 @@ async def _find_lines(
 
 
 async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
-    """Return the place of a ClusterQueue in the tree of quotas; None for a LocalQueue, or if it is not visible."""
+    """Return a ClusterQueue's node in the tree of quotas; None for a LocalQueue, or if it is not visible."""
     if queue.local is not None:
         return None
     queues = await list_or_none(visit.copy, CLUSTER_QUEUE)
@@ -255,9 +256,9 @@ async def _find_quota_node(visit: Visit, queue: Queue) -> QuotaNode | None:
 
 
 async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tuple[str, str]] | None:
-    """Return the namespace and name of each visible LocalQueue that leads to a ClusterQueue; [] for a LocalQueue.
+    """Return the namespace and name of each visible LocalQueue that points to a ClusterQueue; [] for a LocalQueue.
 
-    The result is None if the viewer may see no LocalQueues; a sentence is then added to `unseen`.
+    Returns None, with a sentence added to `unseen`, if the viewer may not see LocalQueues.
     """
     if queue.local is not None:
         return []
@@ -269,9 +270,9 @@ async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tu
 
 
 async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -> dict[str, Any] | None:
-    """Return the values of the chart of a queue's use over time.
+    """Return the template values of the chart of a queue's use over time.
 
-    None while the history has not answered, or if the viewer may not see the quota.
+    Returns None until the history has responded, or if the viewer may not see the quota.
     """
     row = make_cluster_queue_row(queue.cluster) if queue.cluster is not None else None
     resources = list(dict.fromkeys(one["resource"] for one in row["quotas"])) if row is not None else []
@@ -309,7 +310,10 @@ async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -
 
 
 def _prefer(resources: Sequence[str]) -> str:
-    """Return the resource whose chart is shown first: GPUs, else CPUs, else the first. resources: not empty."""
+    """Return the resource whose chart is shown first: GPUs, else CPUs, else the first resource.
+
+    resources: the resources; not empty.
+    """
     gpus = [one for one in resources if one.endswith("/gpu")]
     return gpus[0] if gpus else "cpu" if "cpu" in resources else resources[0]
 
@@ -317,9 +321,9 @@ def _prefer(resources: Sequence[str]) -> str:
 async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: timedelta) -> tuple[list[Run], bool]:
     """Return the runs of LocalQueues that ended within the last `length`, newest first, and whether some are missing.
 
-    Of several LocalQueues, only those among the newest `_MOST_RUNS` runs of the cluster are returned.
-
-    fronts: the namespace and name of each LocalQueue. Raises `ApiError`.
+    fronts: the namespace and name of each LocalQueue.
+    If there are several LocalQueues, only runs among the newest `_MOST_RUNS` of the whole cluster are returned. Raises
+    `ApiError`.
     """
     since = visit.now - length
     wanted = set(fronts)

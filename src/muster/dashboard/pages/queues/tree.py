@@ -1,4 +1,4 @@
-"""The list of queues: the tree of cohorts with shares, weights and quotas, or the LocalQueues."""
+"""The list of queues: the tree of Cohorts with shares, weights and quotas, or the LocalQueues."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ _INSTALL = "muster manifests | kubectl apply --server-side -f -"
 
 
 async def view_queues(visit: Visit) -> Mapping[str, Any]:
-    """Return the values of the page of queues: the tree of ClusterQueues, or the LocalQueues.
+    """Return the template values of the page of queues: the tree of ClusterQueues, or the LocalQueues.
 
     Some viewers may see only LocalQueues. Raises `PageError` if the cluster has no queues at all.
     """
@@ -53,9 +53,9 @@ async def view_queues(visit: Visit) -> Mapping[str, Any]:
 
 
 async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue] | None:
-    """Return the LocalQueues that the viewer may see; None if the viewer may list none, or there is no such kind.
+    """Return the LocalQueues that the viewer may see; None if the viewer may list none, or the kind is not served.
 
-    Sentences on what the viewer may not see are added to `unseen`.
+    Sentences about what the viewer may not see are added to `unseen`.
     """
     try:
         queues, _ = await list_visible(visit.copy, LOCAL_QUEUE, visit.viewer.namespace, unseen.append, "LocalQueues")
@@ -69,7 +69,7 @@ async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue]
 
 
 def _choose(nodes: Sequence[QuotaNode], text: str) -> list[QuotaNode]:
-    """Return the ClusterQueues whose name contains a text, with the Cohorts above them, in order; all for ""."""
+    """Return the ClusterQueues whose name contains a text, and their Cohorts, in order; all if the text is ""."""
     if not text:
         return [*nodes]
     chosen: list[QuotaNode] = []
@@ -84,7 +84,7 @@ def _choose(nodes: Sequence[QuotaNode], text: str) -> list[QuotaNode]:
 
 
 def _list_unreadable(queues: Iterable[ClusterQueue], nodes: Iterable[QuotaNode]) -> list[str]:
-    """Return the names of the ClusterQueues that the tree lacks, because a quantity in them is invalid."""
+    """Return the names of the ClusterQueues that the tree lacks because they contain an invalid quantity."""
     there = {node.name for node in nodes if node.row is not None}
     return sorted(one.metadata.name for one in queues if one.metadata.name not in there)
 
@@ -95,7 +95,7 @@ def _list_local_rows(queues: Iterable[LocalQueue]) -> list[dict[str, Any]]:
 
 
 def _group_by_cluster_queue(queues: Iterable[LocalQueue]) -> Mapping[str, list[tuple[str, str]]]:
-    """Return the namespace and name of the LocalQueues that lead to each ClusterQueue, by its name."""
+    """Return the namespace and name of the LocalQueues that point to each ClusterQueue, by its name."""
     fronts: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for one in queues:
         fronts[one.spec.cluster_queue].append((one.metadata.namespace, one.metadata.name))

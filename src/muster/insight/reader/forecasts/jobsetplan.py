@@ -1,4 +1,4 @@
-"""The plan of a JobSet that does not exist yet: the Jobs that its controller would create, and their pods."""
+"""Plan a JobSet that does not exist yet: the Jobs that its controller would create, and their pods."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,8 +29,9 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     """Return the nodes and quota that a new JobSet needs, with its first pods, and the carriers of their gangs.
 
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
-    are those of the roles that wait for no other role. start: the settings of group start, by which the pods wait for
-    each other. If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
+    are the pods of the roles that wait for no other role.
+    If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
+    start: the settings for how the pods of a group wait for each other.
     """
     meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(remove_repeated_variables, JobSetIntegration().podsets(jobset)))
@@ -65,7 +66,7 @@ def _make_jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> I
 async def _make_pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
     """Return the pods of a role that run at the same time, made from one that the server creates as a dry run.
 
-    Their podset label says which flavors they get. Raises `ApiError`.
+    Their podset label determines which flavors they get. Raises `ApiError`.
     """
     pods: list[Pod] = []
     first: Pod | None = None

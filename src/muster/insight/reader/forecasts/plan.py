@@ -1,7 +1,7 @@
 """Read the cluster to forecast what would happen to objects that do not exist yet.
 
-`plan` takes objects as the server would store them, and returns a forecast for each. It writes nothing: it creates one
-pod of each Job as a dry run. The forecasts themselves are made in `insight.forecasts`.
+`plan` takes objects in the form in which the server would store them, and returns a forecast for each. It stores
+nothing: it creates one pod of each Job as a dry run. `insight.forecasts` makes the forecasts themselves.
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,7 +57,7 @@ from muster.runtime.transport import Request
 async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
     """Return the forecast for each object.
 
-    stored: the objects as the server would store them, with their kinds.
+    stored: the objects in the form in which the server would store them, with their kinds.
 
     Raises:
         ApiError: the user may not see the nodes or the pods.
@@ -170,7 +170,7 @@ async def _survey(
     now: datetime,
     carriers: Sequence[Carrier],
 ) -> ClusterReadings:
-    """Read the nodes, pods and other objects that placement depends on.
+    """Read the nodes, pods and other objects on which placement depends.
 
     Raises `ApiError` if the user may not see all nodes and pods, so that no forecast is possible.
     """
@@ -196,7 +196,7 @@ async def _survey(
 
 
 async def _read_settings(client: Client) -> Muster:
-    """Return the settings of the server, or the defaults if the server does not report them."""
+    """Return the settings of the server; the defaults if the server does not report them."""
     try:
         return settings_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
     except (ApiError, msgspec.MsgspecError, durations.DurationError):
@@ -204,7 +204,7 @@ async def _read_settings(client: Client) -> Muster:
 
 
 async def _find_prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, NeverVerdict]:
-    """Return by UID the verdict whether each subject could ever start with its minimum number of pods."""
+    """Return, by UID, the verdict whether each subject could ever start with its minimum number of pods."""
     if not subjects:
         return {}
     room = await survey_room(lists, subjects[0].meta.namespace)
@@ -219,7 +219,7 @@ async def _find_prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str
 
 
 async def _forecast_quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
-    """Return by UID the forecast of each subject's quota, as if all subjects were created at once and competed."""
+    """Return, by UID, the forecast of each subject's quota, as if all subjects were created at once and competed."""
     if not subjects:
         return {}
     planned = {}

@@ -1,4 +1,4 @@
-"""Read all nodes and quotas of a cluster, for the verdict which jobs never fit."""
+"""Read all nodes and quotas of a cluster, to decide which jobs never fit."""
 
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
 from muster.gang.arrays import is_numpy_installed
@@ -12,8 +12,8 @@ from muster.insight.reader.listing.views import NODE_LINES
 async def survey_room(lists: Lists, namespace: str = "", memo: Memo | None = None) -> VisibleCapacity:
     """Read the nodes and quotas of a cluster.
 
-    What the user may not see is missing in the result, and verdicts made from it ignore that. Without numpy, the nodes
-    are missing, because placement needs numpy.
+    Objects that the user may not see are missing in the result, and verdicts ignore them. Without numpy, the nodes are
+    missing, because placement needs numpy.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     memo: results of earlier calls, for a caller whose lists follow a watch.
     """

@@ -1,6 +1,6 @@
-"""Read why a job waits: who is ahead, what is missing, and when it starts.
+"""Read why a job waits: which workloads are ahead, what is missing, and when it starts.
 
-It loads the forecasts and the quota tree, which no answer about a running job needs.
+This module imports the forecasts and the quota tree, which are not needed for a running job.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,10 +46,10 @@ from muster.runtime.objects import key_of
 # The kinds that every forecast needs.
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
-# Forecasts from objects that stay the same are made anew after this time, as running jobs come closer to their ends, or
-# later, once they no longer serve.
+# Forecasts from objects that stay the same are computed again after this time, because running jobs come closer to
+# their ends. They are computed later if they are valid for longer.
 _LIFETIME = timedelta(seconds=10)
-# The kinds whose changes are in a forecast only after a while.
+# The kinds whose changes enter a forecast only after a while.
 _CHANGING = (WORKLOAD, CLUSTER_QUEUE, LOCAL_QUEUE, JOB_LINES, JOB_SET_LINES, NODE_LINES, POD_DEMANDS)
 
 # The reasons for which a workload waits even if quota becomes free.
@@ -60,10 +60,10 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 async def read_wait(
     lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState, memo: Memo
 ) -> JobReadings:
-    """Return the readings with why a workload waits: those ahead, what is missing, and when it will start.
+    """Return the readings with why a workload waits: the workloads ahead, what is missing, and when it will start.
 
-    If that cannot be known, the estimate has the reason. memo: results of earlier calls, for a caller whose lists
-    follow a watch.
+    If the start cannot be estimated, the estimate has the reason.
+    memo: results of earlier calls, for a caller whose lists follow a watch.
     """
     namespace = workload.metadata.namespace
     if not stands.queue:
@@ -97,9 +97,9 @@ async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]
 
 
 def _add_position(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
-    """Return the facts with the workload's position and those ahead, if the list of pending workloads has it.
+    """Return the readings with the workload's position and the workloads ahead of it.
 
-    Otherwise return the facts unchanged.
+    If the list of pending workloads does not contain it, return the readings unchanged.
     """
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
@@ -124,9 +124,9 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
         "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast(forecasts, facts, completed, queue)
     )
     if forecasts.now != facts.now and (room := await read_quota_room(lists.client, memo)) is not None:
-        # Kept forecasts know an older use of quota than the ClusterQueues do.
+        # The ClusterQueues show a newer use of quota than kept forecasts.
         readings = {**readings, "needs": room.find_needs(workload, queue) or readings.get("needs", ())}
-    # With several podsets, the sentence counts only up to the one that did not fit, but `needs` counts all.
+    # With several podsets, the sentence has only the lack of the first podset that did not fit, but `needs` has all.
     needs = readings.get("needs", ()) if len(workload.spec.pod_sets) == 1 else ()
     state = replace(facts.state, reason=update_lack(facts.state.reason, needs))
     return replace(facts, state=state, head=_explain_head(facts, snapshot), **readings)
@@ -135,9 +135,9 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
 async def _read_forecasts(
     lists: Lists, added: Completion, workload: Workload, now: datetime, memo: Memo
 ) -> Forecasts | None:
-    """Return forecasts that know a Workload as it is now, or None if the user may not see all that they need.
+    """Return forecasts that include a Workload in its current state; None if the user may not see all that they need.
 
-    The memo's forecasts serve for a while although other jobs, pods and nodes have changed since.
+    The memo's forecasts are reused for a while although other jobs, pods and nodes have changed since.
     """
     make = await _prepare_snapshot(lists, added)
     if make is None:
@@ -153,21 +153,21 @@ async def _read_forecasts(
         or kept.forecasts.snapshot is not snapshot
         or not timedelta() <= now - kept.forecasts.now < _LIFETIME
     ):
-        memo.retain("forecast", ())  # they are of the forecasts before
+        memo.retain("forecast", ())  # the estimates were made from earlier forecasts
         kept = _KeptForecasts(definitions, Forecasts(snapshot, workload.metadata.namespace, now))
         memo.keep("forecasts", "", others, kept)
     return kept.forecasts
 
 
 class _KeptForecasts(NamedTuple):
-    """The forecasts of a memo, with the definitions of the queues that they are about."""
+    """The forecasts in a memo, with the definitions of the queues at that time."""
 
     definitions: Sequence[object]
     forecasts: Forecasts
 
 
 def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iterable[LocalQueue]) -> list[object]:
-    """Return what users decide about queues, without the counts in their statuses, which change all the time."""
+    """Return the fields of queues that users define, without the counts in their statuses, which change often."""
     found: list[object] = [(one.metadata.uid, one.spec) for one in local_queues]
     for one in cluster_queues:
         conditions = [(condition.type, condition.status) for condition in one.status.conditions]
@@ -176,7 +176,7 @@ def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iter
 
 
 def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
-    """Return the fields of `JobReadings` that other workloads decide: needs, holders, names and the estimate."""
+    """Return the fields of `JobReadings` that depend on other workloads: needs, holders, names and the estimate."""
     outlook = forecasts.find_outlook(queue)
     if not outlook.exists:
         return {"estimate": StartEstimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}")}
@@ -203,9 +203,10 @@ def _explain_head(facts: JobReadings, snapshot: Snapshot) -> str:
 
 
 async def snapshot_of(lists: Lists, added: Completion, memo: Memo | None = None) -> Snapshot | None:
-    """Return all objects on which admission depends, or None if the user may not see them.
+    """Return all objects on which admission depends; None if the user may not see them.
 
-    added: of the lists. memo: an earlier snapshot, which is returned while all objects are the same.
+    added: the completion of the lists.
+    memo: has an earlier snapshot, which is returned if all objects are the same; None to make a new one.
     """
     make = await _prepare_snapshot(lists, added)
     if make is None or memo is None:

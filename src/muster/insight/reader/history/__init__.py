@@ -1,1 +1,1 @@
-"""Read what is over: past runs, and the decisions of the engine."""
+"""Read the past: ended runs, and the decisions of the engine."""

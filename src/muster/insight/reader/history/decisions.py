@@ -24,11 +24,11 @@ NO_DECISIONS = "this cluster keeps no record of decisions; the engine logs them 
 async def read_decisions(client: Client, namespace: str, name: str = "") -> AsyncIterator[Decision]:
     """Yield the recorded decisions about the jobs of a namespace ("" for all), the newest first.
 
-    name: yield only the decisions about jobs of this name.
+    name: the name of the jobs whose decisions to yield; "" for all.
 
     Raises:
         ApiError: the user may not list these jobs, or the cluster records no decisions (404).
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     query = {key: value for key, value in (("namespace", namespace), ("name", name)) if value}
     while True:
@@ -45,7 +45,7 @@ async def read_life(client: Client, namespace: str, name: str) -> Life | None:
 
     Raises:
         ApiError: the user may not see the job.
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     facts = await _find_facts(client, namespace, name)
     try:

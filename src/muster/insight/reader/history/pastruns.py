@@ -1,4 +1,4 @@
-"""Read past runs on a cluster without a history: from its existing objects and its Events."""
+"""Read past runs on a cluster without a history, from its existing objects and its Events."""
 
 from collections.abc import Callable, Iterable
 

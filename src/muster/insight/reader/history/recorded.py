@@ -12,7 +12,7 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
 
-# The most runs on a page that a server returns.
+# The maximum number of runs on a page that a server returns.
 _PAGE = 1_000
 
 NO_HISTORY = "this cluster keeps no history: only jobs that are still there are shown, and what Events tell of others"
@@ -24,8 +24,8 @@ async def read_history(
     """Return the matching runs, the newest first, and whether there are more.
 
     Without a history, or if the user may not see it, the runs come from existing objects, and `say` receives a
-    sentence. limit: the maximum number of runs; 0 for all. Raises `ApiError` if the user may not see Jobs or the server
-    refuses the query, and `TransportError`.
+    sentence. Raises `ApiError` if the user may not see Jobs or the server refuses the query, and `TransportError`.
+    limit: the maximum number of runs; 0 for all.
     """
     try:
         return await _read_kept_runs(client, query, limit)
@@ -42,11 +42,11 @@ async def read_history(
 async def read_recorded_runs(client: Client, query: RunQuery) -> list[Run]:
     """Return the matching runs from the history, the newest first.
 
-    Return none if the cluster has no history or the user may not see it.
+    Return no runs if the cluster has no history or the user may not see it.
 
     Raises:
         ApiError: the server refuses the query for another reason.
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     try:
         return (await _read_kept_runs(client, query, 0))[0]
@@ -66,7 +66,7 @@ async def recall_jobs(
 
     Raises:
         ApiError: the server refuses the query for another reason.
-        TransportError: the server does not answer.
+        TransportError: the server does not respond.
     """
     lacking = [job for job in jobs if lacks_pods(job, pods.get(job.metadata.uid, ()))]
     if not lacking:

@@ -1,4 +1,4 @@
-"""Read the jobs that a waiting pod must not share a node with, by anti-affinity of either."""
+"""Read the jobs with which a waiting pod must not share a node, because of anti-affinity of either pod."""
 
 from muster.api.core import Pod
 from muster.insight.reader.listing.lists import Lists

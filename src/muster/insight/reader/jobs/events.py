@@ -1,4 +1,4 @@
-"""Read the Events about a job: of its own object, of its Jobs and of its Workload."""
+"""Read the Events about a job: about its own object, its Jobs and its Workload."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,14 +11,15 @@ from muster.insight.reader.listing.access import list_or_none
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
-# The most Jobs of a JobSet whose Events are read, and the most Events that are returned.
+# The maximum number of Jobs of a JobSet whose Events are read, and of Events that are returned.
 _MOST_JOBS, _MOST = 10, 50
 
 
 class EventSummary(Struct, frozen=True):
     """The content of an Event.
 
-    about: the kind and name of the object that the Event is about. count: how often it occurred.
+    about: the kind and name of the object that the Event is about.
+    count: how many times it occurred.
     """
 
     at: datetime | None

@@ -43,7 +43,7 @@ T = TypeVar("T")
 class JobAndWorkload(Struct, frozen=True):
     """A job and its Workload. Both are None if neither exists.
 
-    unseen: the error because of which no Workload is visible; None if they are visible.
+    unseen: why no Workload is visible; None if they are visible.
     """
 
     job: JobRecord | None = None
@@ -90,7 +90,7 @@ async def _find_labelled(client: Client, job: JobRecord) -> Workload | None:
 
 
 async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
-    """Return the result of a read and None, or None and the error if the user may not read it.
+    """Return the result of a read and None; or None and the error, if the user may not read it.
 
     Raises:
         ApiError: the read fails for another reason.
@@ -114,8 +114,9 @@ async def investigate(
 ) -> JobReadings | None:
     """Read all objects that explain the state of the job or Workload of a name; None if neither exists.
 
-    memo: results of earlier calls, for a caller whose lists follow a watch. kind: the view of pods to read. Raises
-    `ApiError` if the user may see neither jobs nor Workloads.
+    Raises `ApiError` if the user may see neither jobs nor Workloads.
+    memo: results of earlier calls, for a caller whose lists follow a watch.
+    kind: the view of pods to read.
     """
     read = await find(client, namespace, name)
     job, workload = read.job, read.workload
@@ -149,7 +150,7 @@ async def investigate(
 
         facts = replace(facts, apart=await read_jobs_apart(lists, kept_apart))
     if state.waits:
-        from muster.insight.forecasts.never import judge_job  # it takes a while to load
+        from muster.insight.forecasts.never import judge_job  # importing it is slow
         from muster.insight.reader.forecasts.room import survey_room
 
         subject = job if job is not None else workload
@@ -164,7 +165,7 @@ async def investigate(
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
-    if needs_replacements(workload):  # such a workload waits in no queue
+    if needs_replacements(workload):  # a workload that needs replacements waits in no queue
         return facts
     if not stands.waits or describe_deferral(job):
         return facts

@@ -16,12 +16,12 @@ from muster.insight.quota.state import owner_uids
 from muster.insight.reader.listing.access import list_or_none
 from muster.runtime.client import Client
 
-# An operator that runs has reported on a job by this time after the admission.
+# A running operator has reported on a job within this time after its admission.
 _PATIENCE = timedelta(seconds=10)
 
 
 class _Reported(Object):
-    """A job of any kind, and what its operator has reported."""
+    """A job of any kind, and the status that its operator has written."""
 
     status: Any = None  # as its owner wrote it
 
@@ -31,8 +31,9 @@ async def explain_silent_operators(
 ) -> dict[str, str]:
     """Return why admitted jobs do not start, by the UID of their Workload, if no operator has reported on the job.
 
-    namespace: "" means all namespaces. states: Workloads without a Job or JobSet, with their states; if none of them is
-    starting, nothing is read, and the result is empty.
+    If none of the jobs is starting, nothing is read, and the result is empty.
+    namespace: the namespace to read; "" for all.
+    states: Workloads without a Job or JobSet, with their states.
     """
     silent = [one for one, state in states if _awaits_operator(one, state, now)]
     if not silent:

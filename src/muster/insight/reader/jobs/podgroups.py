@@ -14,14 +14,14 @@ from muster.jobs.podgroup.reference import By
 from muster.runtime.client import Client
 from muster.runtime.eventloop import await_all
 
-# The annotations by which pods name their group, and its size.
+# The annotations with which pods name their group, and its size.
 GROUP_ANNOTATIONS = (
     GROUP_NAME_ANNOTATION, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, VOLCANO_GROUP_NAME_ANNOTATION,
 )  # fmt: skip
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
-    """Return the PodGroups of a namespace, or of all for "", and Kueue's pod groups that do not queue, all by name.
+    """Return the PodGroups of a namespace ("" for all), and Kueue's pod groups that do not queue, all by name.
 
     say: receives a sentence about each dialect that the user may not list.
 

@@ -1,4 +1,4 @@
-"""Read the pods of one job, and keep no more of ten thousand pods than is asked for."""
+"""Read the pods of one job, and keep no more of each pod than the caller's view needs."""
 
 from muster.api.core import Pod
 from muster.api.kinds import Kind

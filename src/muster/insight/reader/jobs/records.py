@@ -39,7 +39,7 @@ async def all_records(
     sets: Kind[JobSet] = JOB_SET,
     only: Collection[str] | None = None,
 ) -> list[JobRecord]:
-    """Return all jobs of a namespace, or of all namespaces for "".
+    """Return all jobs of a namespace ("" for all).
 
     jobs, sets: the views of Jobs and JobSets to read.
     only: the UIDs of the jobs to return; None for all.

@@ -1,7 +1,7 @@
 """Read the jobs of a cluster and their states, for `muster ps` and `muster status`.
 
-`job_rows` reads jobs, pods, Workloads and Events, and returns a line for each job. `insight.jobs` and `insight.quota`
-decide the states themselves.
+`job_rows` reads jobs, pods, Workloads and Events, and returns a row for each job. `insight.jobs` and `insight.quota`
+determine the states themselves.
 """
 
 from collections import defaultdict
@@ -53,10 +53,10 @@ from muster.runtime.eventloop import await_all
 from muster.runtime.events.correlator import COMBINED
 from muster.runtime.process.garbage import collector_paused
 
-# Positions of Workloads that stay the same change with the use of fair queues, and are read anew after this time.
+# The queue position of an unchanged Workload changes with the use of fair queues, and is read again after this time.
 _POSITION_SECONDS = 10.0
 
-# The fields of a row that are known only of a job.
+# The fields of a row that are unknown without a job.
 _UNKNOWN: Final[dict[str, Any]] = {"nodes": (), "owner": "", "started": None, "runSeconds": None}
 
 
@@ -65,7 +65,7 @@ async def job_rows(
 ) -> list[dict[str, Any]]:
     """Return a row for each job, each Workload without a job, and each pod group without a Workload, the oldest first.
 
-    say: receives a sentence about what the user may not see.
+    say: receives a sentence about the objects that the user may not see.
     memo: results of earlier calls for this namespace, for a caller whose lists follow a watch.
 
     Raises:
@@ -92,8 +92,9 @@ async def job_rows_of(
 ) -> list[dict[str, Any]]:
     """Return the rows of `job_rows` for the jobs of some Workloads, and for Workloads without a job.
 
-    workloads: all Workloads of these jobs that the user may see. positions: of those that wait, by UID. Raises
-    `ApiError` if the user may not see Jobs.
+    Raises `ApiError` if the user may not see Jobs.
+    workloads: all Workloads of these jobs that the user may see.
+    positions: the queue positions of waiting Workloads, by UID.
     """
     uids = frozenset[str]().union(*map(owner_uids, workloads))
     jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES, only=uids)
@@ -146,8 +147,9 @@ async def _make_rows(
 class _Standing(NamedTuple):
     """A job, or a Workload without a job, with its state and its state in its queue.
 
-    row: the row about this state, without the age and the time of running, which the caller adds. is_settled: whether
-    the job's own objects decide the state. Otherwise Events, queues or nodes may tell more.
+    row: the row for this state, without the age and the run time, which the caller adds.
+    is_settled: whether the job's own objects determine the state. Otherwise Events, queues or nodes may give more
+    details.
     """
 
     subject: Any
@@ -206,9 +208,9 @@ def _find_standing(workload: Workload, stand: QuotaState, pods: Sequence[Pod] = 
 async def _explain_unsettled(
     client: Client, namespace: str, memo: Memo, standings: Iterable[_Standing], pods: Mapping[str, Sequence[Pod]]
 ) -> dict[str, dict[str, Any]]:
-    """Return new rows, by UID, of the jobs and Workloads about which Events, queues or nodes tell more.
+    """Return new rows, by UID, of the jobs and Workloads about which Events, queues or nodes give more details.
 
-    Rows of other jobs are not among them.
+    Rows of other jobs are not included.
     """
     unsettled = [one for one in standings if not one.is_settled]
     later = unsettled
@@ -236,7 +238,7 @@ def _add_unqueued_groups(
     rows: list[dict[str, Any]], pods: Iterable[Pod], workloads: Iterable[Workload], now: datetime
 ) -> list[dict[str, Any]]:
     """Return the rows, and a row for each pod group without a Workload, the oldest first."""
-    from muster.insight.jobs.unqueued import find_unqueued_groups, find_unqueued_state  # importing it takes long
+    from muster.insight.jobs.unqueued import find_unqueued_groups, find_unqueued_state  # importing it is slow
 
     queued = {(one.metadata.namespace, one.metadata.name) for one in workloads}
     for group in find_unqueued_groups(pods, queued):
@@ -283,7 +285,7 @@ async def _read_positions(
 ) -> dict[tuple[str, str], int]:
     """Return the queue positions of the waiting Workloads, by namespace and name.
 
-    The server is asked again after some seconds, or when one of the Workloads changed.
+    The server is queried again after some seconds, or when one of the Workloads changed.
     """
     inputs = int(now.timestamp() / _POSITION_SECONDS), *waiting
     positions: dict[tuple[str, str], int] | None = memo.find("positions", "", inputs)
@@ -329,7 +331,7 @@ async def _add_verdicts(client: Client, namespace: str, memo: Memo, standings: l
     room = await survey_room(Lists(client), namespace, memo)
 
     def judged(uid: str, state: Any) -> Any:
-        return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
+        return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted since
 
     return [one._replace(state=judged(one.subject.metadata.uid, one.state)) for one in standings]
 
@@ -357,9 +359,10 @@ async def pods_by_job(
 async def plain_pods(
     client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD_LINES
 ) -> Sequence[Pod]:
-    """Return the pods of a namespace that queue without a job; none if no given Workload belongs to such a pod.
+    """Return the pods of a namespace that queue without a job; empty if no given Workload belongs to such a pod.
 
-    kind: the view of pods to read. None, too, if the user may not see pods.
+    Also return an empty list if the user may not see pods.
+    kind: the view of pods to read.
     """
     if not any(map(_is_of_pods, workloads)):
         return ()
@@ -367,7 +370,7 @@ async def plain_pods(
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
-    """Return the pods, a single one or a group, that a Workload stands for; none for the Workload of another job."""
+    """Return the pod or the group of pods that a Workload stands for; empty for the Workload of another job."""
     if not _is_of_pods(workload):
         return []
     meta, owners = workload.metadata, owner_uids(workload)
@@ -386,7 +389,7 @@ def _is_of_group(workload: Workload) -> bool:
 async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]:
     """Return why pods of Jobs could not be created: the message of the newest Event, by the Job's UID.
 
-    The result is empty if there is none, or the user may not see Events.
+    The result is empty if there is no such Event, or the user may not see Events.
     """
     return await _read_newest_messages(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
@@ -394,7 +397,7 @@ async def explain_refused_pods(client: Client, namespace: str) -> dict[str, str]
 async def explain_missing_workloads(client: Client, namespace: str) -> dict[str, str]:
     """Return why jobs have no Workload: the message of the newest Event, by the job's UID.
 
-    The result is empty if there is none, or the user may not see Events.
+    The result is empty if there is no such Event, or the user may not see Events.
     """
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await await_all(
@@ -423,7 +426,7 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
-    """Return the row of a pod group or of a foreign kind of job, from its Workload; fields of its pods are unknown."""
+    """Return the row of a pod group or of a foreign kind of job, from its Workload. Fields of its pods are unknown."""
     meta, since = workload.metadata, stands.since
     name = display_name(meta, meta.namespace)
     times = {"submitted": meta.creation_timestamp, "ended": since if state.finished else None, "uid": meta.uid}

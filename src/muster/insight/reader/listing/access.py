@@ -1,6 +1,6 @@
 """Read objects that a cluster may lack, or that the user may not see.
 
-A user may be allowed to see only a part of the objects. The results then omit the rest and never guess it.
+A user may be allowed to see only some of the objects. The results then omit the other objects and never guess them.
 """
 
 from collections.abc import Callable
@@ -21,21 +21,21 @@ UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 async def list_all(
     client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
 ) -> list[T]:
-    """Return the objects of a kind; equal parts of small views of them are kept once. Raises `ApiError`."""
+    """Return the objects of a kind. Equal parts of small views of them are kept once. Raises `ApiError`."""
     return (await client.list(kind, namespace, labels=labels, fields=fields, transform=make_sharer(kind))).items
 
 
 async def list_or_none(
     client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
 ) -> list[T] | None:
-    """Return the objects of a kind, or None if the cluster has no such kind or the user may not list it."""
+    """Return the objects of a kind; None if the cluster has no such kind or the user may not list it."""
     with ignoring(*UNSEEN):
         return await list_all(client, kind, namespace, labels=labels, fields=fields)
     return None
 
 
 async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-    """Return an object, or None if it does not exist or the user may not see it."""
+    """Return an object; None if it does not exist or the user may not see it."""
     with ignoring(*UNSEEN):
         return await client.get(kind, name, namespace)
     return None
@@ -46,7 +46,8 @@ async def list_or_say(
 ) -> list[T] | None:
     """Return the objects of a kind; None if the cluster has no such kind or the user may not list it.
 
-    say: receives a sentence that `what` is not shown, if the user may not list the objects.
+    say: receives a sentence that the objects are not shown, if the user may not list them.
+    what: the plural noun for the objects in that sentence.
     """
     try:
         return await list_all(client, kind, namespace)

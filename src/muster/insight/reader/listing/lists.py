@@ -1,4 +1,4 @@
-"""Read the lists of a cluster for one question, each once, however many parts of the answer need it."""
+"""Read the lists of a cluster for one question, each once, even if several parts of the answer need it."""
 
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Lists:
-    """The lists of objects that one question needs. Each list is read once, when it is first needed.
+    """The lists of objects that one question needs. Each list is read when it is first needed.
 
     A list is None if the user may not read it or the cluster has no such kind.
     """
@@ -27,7 +27,7 @@ class Lists:
         self._refused: dict[str, ApiError] = {}
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
-        """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind.
+        """Return all objects of a kind; None if the user may not list it or the cluster has no such kind.
 
         If the whole objects have been read already, they are returned for a reduced view of the kind, too.
         """
@@ -49,7 +49,7 @@ class Lists:
             return None
 
     def list_objects(self, besides: Collection[Kind[Any]] = ()) -> tuple[object, ...]:
-        """Return all objects that were read until now. A list that could not be read counts as its path.
+        """Return all objects that were read until now. A list that could not be read is represented by its path.
 
         besides: the kinds whose objects are left out.
         """
@@ -74,7 +74,7 @@ class Lists:
         return f"this cluster has no {', '.join(refused)}" if refused else ""
 
     async def completion(self, namespace: str = "") -> Completion:
-        """Return what LimitRanges and RuntimeClasses add to the requests of pods.
+        """Return the amounts that LimitRanges and RuntimeClasses add to the requests of pods.
 
         namespace: where to read LimitRanges if the user may not list them in all namespaces.
         """

@@ -1,7 +1,7 @@
-"""Remember what pure functions returned, by the identity of the objects that they were given.
+"""Remember the results of pure functions, by the identity of the objects that were their arguments.
 
-A reader of live lists asks again and again, and between two times nearly all objects are the same. A result is
-remembered for one key, which the new result replaces, and is dropped once its key is no longer used.
+A reader of live lists calls the same functions repeatedly, and between two calls nearly all objects are the same. A
+result is stored for one key. A new result for the key replaces it, and it is dropped when its key is no longer used.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -14,7 +14,7 @@ from muster.insight.history.runs import Run
 
 T = TypeVar("T")
 
-# Plain values, and records that are read anew each time, are the same if they are equal.
+# Plain values, and records that are read again each time, are the same if they are equal.
 _PLAIN = frozenset((bool, int, str, type(None), Run))
 
 
@@ -59,6 +59,6 @@ class Memo:
 def _are_same(before: tuple[object, ...], now: tuple[object, ...]) -> bool:
     if len(before) != len(now):
         return False
-    return all(map(is_, before, now)) or all(  # nearly always the first, which takes a quarter of the time
+    return all(map(is_, before, now)) or all(  # nearly always the identity check suffices, which is four times as fast
         a is b or (type(a) in _PLAIN and a == b) for a, b in zip(before, now, strict=True)
     )

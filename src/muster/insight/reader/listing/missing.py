@@ -35,9 +35,11 @@ async def read_quota_room(client: Client, memo: Memo) -> QuotaRoom | None:
 async def update_missing(client: Client, rows: Sequence[Row], namespace: str, memo: Memo) -> list[Row]:
     """Return rows of `job_rows` with the amounts of quota that are missing now.
 
-    A user who may not see the ClusterQueues gets the amounts from when the queue considered each job last.
+    If the user may not see the ClusterQueues, the rows have the amounts at the time when the queue last considered each
+    job.
 
-    namespace: whose Workloads are read; "" for all. memo: results of earlier calls about the cluster.
+    namespace: the namespace whose Workloads are read; "" for all.
+    memo: results of earlier calls about the cluster.
     """
     lacking = {row["uid"] for row in rows if has_lack(row["reason"])}
     room = await read_quota_room(client, memo) if lacking else None

@@ -1,12 +1,12 @@
-"""Define smaller views of jobs, pods and nodes, with which lists of many are read fast and in little memory.
+"""Define smaller views of jobs, pods and nodes, with which long lists are read fast and in little memory.
 
-The views lack pod templates, images, managed fields, and what the containers of pods run and mount: most of an object's
-bytes, which no line of a list shows. Code for whole objects accepts the views, except the functions that read the
-templates of a job: `JobRecord.templates`, `command_of` and `call_directory`. Ten thousand pods of a job differ in
-little more than their names, so `PodSharer` keeps their equal parts once.
+The views lack pod templates, images, managed fields, and what the containers of pods run and mount. These are most of
+an object's bytes, and no line of a list shows them. Code for whole objects accepts the views, except the functions that
+read the templates of a job: `JobRecord.templates`, `command_of` and `call_directory`. Ten thousand pods of a job differ
+in little more than their names, so `PodSharer` keeps their equal parts once.
 
-`POD_DEMANDS` is the other half of a pod: its requests, devices and rules of affinity, which `muster top` and forecasts
-read, without what its containers report.
+`POD_DEMANDS` is the complementary view of a pod: its requests, devices and rules of affinity, which `muster top` and
+forecasts read, without the status of its containers.
 """
 
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -64,7 +64,7 @@ T = TypeVar("T")
 # No field of an object has this name, nor one that begins with it. A field with such a name has no type, so that a
 # decoder need not know the type.
 _UNREAD = "-"
-# The annotations of pods that lines depend on, and those that demands do.
+# The annotations of pods on which lines depend, and those on which demands depend.
 _LINE_ANNOTATIONS = frozenset((
     COMPLETION_INDEX, INDEX_FAILURE_COUNT, INDEX_IGNORED_FAILURE_COUNT, INTERRUPTIONS_ANNOTATION, PREEMPTED_ANNOTATION,
     POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, SUSPENDED_ANNOTATION, USAGE_ANNOTATION, WITHDRAWN_ANNOTATION,
@@ -163,7 +163,7 @@ class _PodMetaLine(ObjectMeta):
 
 
 class PodLine(Pod):
-    """A pod without what its containers run, request and mount, its rules of placement, and its addresses."""
+    """A pod without the commands, requests and mounts of its containers, its rules of placement, and its addresses."""
 
     metadata: _PodMetaLine = _PodMetaLine()
     spec: _PodSpecLine = _PodSpecLine()
@@ -194,7 +194,7 @@ class _PodStatusDemand(PodStatus):
 
 
 class PodDemand(Pod):
-    """A pod with what it takes of its node, and the rules by which it chooses or closes nodes."""
+    """A pod with the amounts that it uses on its node, and its rules for selecting nodes and for excluding pods."""
 
     metadata: _PodMetaLine = _PodMetaLine()
     spec: _PodSpecDemand = _PodSpecDemand()
@@ -204,10 +204,10 @@ class PodDemand(Pod):
 class PodSharer:
     """The `transform` of a list of `PodLine`s or `PodDemand`s, which keeps their equal parts once.
 
-    It drops annotations on which nothing that is shown depends.
+    It drops annotations on which no output depends.
 
-    has_index: whether to keep the label with a pod's index, which rules of affinity may select, and whose value is an
-    annotation, too.
+    has_index: whether to keep the label with a pod's index. Rules of affinity may select that label, and an annotation
+    has the same value.
     """
 
     def __init__(self, annotations: Collection[str] = _LINE_ANNOTATIONS, *, has_index: bool = False) -> None:
@@ -235,7 +235,7 @@ class PodSharer:
         return self._share(others, _encode(others))
 
     def _share(self, part: T, key: Hashable) -> T:
-        """Return the part of an earlier pod with the same key, or this one. Equal keys are those of equal parts."""
+        """Return the part of an earlier pod with the same key, or this part. Equal keys must stand for equal parts."""
         shared: T = self._shared.setdefault((type(part), key), part)
         return shared
 
@@ -296,7 +296,7 @@ WORKLOAD_LINES: Kind[Workload] = WORKLOAD.viewed_as(WorkloadLine)
 
 
 def make_sharer(kind: Kind[T]) -> Callable[[T], T] | None:
-    """Return the `transform` by which a list of these objects keeps equal parts once; None for a list without one."""
+    """Return the `transform` with which a list of these objects keeps equal parts once; None for a list without one."""
     sharer: Any = None
     if kind == POD_LINES:
         sharer = PodSharer()

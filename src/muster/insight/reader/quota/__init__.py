@@ -1,1 +1,1 @@
-"""Read Workloads, and the queues that hold them."""
+"""Read Workloads, and the queues in which they are."""

@@ -1,4 +1,4 @@
-"""Read one queue: what waits in it, in order, and what holds its quota."""
+"""Read one queue: the workloads that wait in it, in order, and the workloads that hold its quota."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from muster.queueing.scheduling.estimate import Certainty, StartEstimate
 from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
-# A forecast for more workloads than this is made in a thread, so that the loop goes on.
+# A forecast for more workloads than this is made in a thread, so that the event loop continues.
 _ASIDE = 300
 
 Name = tuple[str, str]
@@ -29,7 +29,7 @@ Name = tuple[str, str]
 
 
 class QueueName(Struct, frozen=True):
-    """The name of a LocalQueue or, with the namespace "", of a ClusterQueue."""
+    """The name of a LocalQueue, or, if the namespace is "", of a ClusterQueue."""
 
     namespace: str
     name: str
@@ -45,9 +45,10 @@ class QueueName(Struct, frozen=True):
 class PendingRow(Struct, frozen=True):
     """A workload that waits.
 
-    position: its position, from 1, among all that wait for the ClusterQueue; None if the server does not serve
-    positions.
-    workload: the name of the Workload; `name` is the name of its job. reason: why it waits, in the queue's words.
+    position: its position, from 1, among all workloads that wait for the ClusterQueue; None if the server does not
+    serve positions.
+    workload: the name of the Workload; `name` is the name of its job.
+    reason: why it waits, by the queue's message.
     """
 
     namespace: str
@@ -70,7 +71,8 @@ class PendingRow(Struct, frozen=True):
 class HolderRow(Struct, frozen=True):
     """A workload that holds quota.
 
-    state: its stage, as `muster ps` shows it. usage: by resource, in units of `parse_amount`.
+    state: its state, as `muster ps` shows it.
+    usage: the amounts by resource, in units of `parse_amount`.
     """
 
     namespace: str
@@ -91,7 +93,9 @@ async def read_pending(
 
     If it does not, the workloads are ordered by priority and age.
     behind: the ClusterQueue of a LocalQueue, or the queue itself; None if the user may not see it.
-    workloads: the Workloads that the user may see. first: how many to skip. most: the maximum number to return.
+    workloads: the Workloads that the user may see.
+    first: how many to skip.
+    most: the maximum number to return.
     """
     served = Visibility(client)
     if queue.namespace:
@@ -110,7 +114,7 @@ def _make_pending(
 ) -> PendingRow:
     meta, position = pending.metadata, pending.position_in_cluster_queue + 1
     workload = by_name.get((meta.namespace, meta.name))
-    if workload is None:  # the viewer may not see it, or it is too new
+    if workload is None:  # the user may not see it, or it is too new
         since = meta.creation_timestamp
         return _make_row(meta, pending.local_queue_name, position, pending.priority, "", since, "")
     state = find_quota_state(workload, position)
@@ -179,12 +183,12 @@ def list_holders(queue: QueueName, workloads: Iterable[Workload]) -> list[Holder
 async def forecast_starts(
     client: Client, cluster_queue: str, namespace: str, keys: Sequence[str], now: datetime
 ) -> dict[str, StartEstimate]:
-    """Return by key when workloads that wait for a ClusterQueue will start, or why no estimate is possible.
+    """Return, by key, when workloads that wait for a ClusterQueue will start, or why no estimate is possible.
 
     The result is {} if the ClusterQueue uses a topology and numpy is not installed.
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
-    from muster.insight.forecasts.forecast import Outlook  # it takes a while to load
+    from muster.insight.forecasts.forecast import Outlook  # importing it is slow
 
     lists = Lists(client)
     added = await lists.completion(namespace)

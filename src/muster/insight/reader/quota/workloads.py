@@ -13,7 +13,7 @@ from muster.runtime.client import Client
 async def workloads_of(
     client: Client, namespace: str, say: Callable[[str], None], kind: Kind[Workload] = WORKLOAD
 ) -> list[Workload]:
-    """Return the Workloads of a namespace, or of all namespaces for "", without variants of other Workloads.
+    """Return the Workloads of a namespace ("" for all), without variants of other Workloads.
 
     say: receives a sentence if the user may not list Workloads.
     kind: the view of the Workloads to read.

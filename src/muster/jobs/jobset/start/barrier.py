@@ -28,11 +28,12 @@ from muster.api.values.quantity import Quantity, parse_amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()
-# Files in the ConfigMap: the word; the endpoint that sends it earlier (host, port, secret); how often Jobs were
-# restarted alone; the UID of the pod's JobSet, and its epoch.
+# Files in the ConfigMap: the word; the endpoint that sends the word earlier (host, port, secret); how often single Jobs
+# were restarted; the UID of the pod's JobSet, and its epoch.
 STARTED, ENDPOINT, RESTARTS, JOBSET, EPOCH = "started", "endpoint", "restarts", "jobset", "epoch"
 # The controller and the containers both measure the timeout. The controller times out first and reports which pods were
-# missing; the containers exit this many seconds later. With a podFailurePolicy by exit codes it is the other way round.
+# missing; the containers exit this many seconds later. If a podFailurePolicy matches exit codes, the containers time
+# out first.
 LATER_SECONDS = 5
 # If a rule restarts a Job alone, the other Jobs keep waiting, and the file `restarts` restarts their timers. This is
 # the time that the failed Job may take to end, and a kubelet to update the file.
@@ -158,9 +159,9 @@ def _make_volume(jobset: JobSet) -> Volume:
 
 
 def _limit_resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
-    """Return the resources that the operator configured, at most those of the first main container.
+    """Return the resources that the operator configured, limited to the resources of the first main container.
 
-    So they do not raise the requests of the pod.
+    So the barrier does not raise the requests of the pod.
     """
     if settings.resources is not None:
         return settings.resources
@@ -180,9 +181,9 @@ def _cap_amounts(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
 
 
 def _make_security_context(pod: PodSpec, settings: GroupScheduling) -> SecurityContext:
-    """Return the first main container's security context, without rights that a restricted namespace refuses.
+    """Return the first main container's security context, without privileges that a restricted namespace refuses.
 
-    So the barrier runs wherever the main container does.
+    So the barrier runs wherever the main container runs.
     """
     if settings.security_context is not None:
         return settings.security_context

@@ -44,12 +44,12 @@ _WHOLE_SECOND = 1  # times are stored without fractions
 
 
 class StartedPods(Struct, frozen=True):
-    """The observations of the controller about a group in the current epoch.
+    """What the controller has observed of a group in the current epoch.
 
-    started: by the UID of each Job, the indexes of its pods that have started (`Member`).
+    started: the indexes of the pods of each Job that have started (`Member`), by the UID of the Job.
     endpoint: the address and secret with which barriers connect to wait for the release; "" if there is none.
-    kept: whether the ConfigMap that the pods mount is known to be the JobSet's.
-    blocked: whether that ConfigMap is known to belong to another owner.
+    kept: whether the controller knows that the ConfigMap that the pods mount belongs to the JobSet.
+    blocked: whether the controller knows that this ConfigMap belongs to another owner.
     """
 
     started: Mapping[str, Collection[str]]
@@ -74,10 +74,10 @@ class StartPlan(Struct, frozen=True):
     status: `status.groupScheduling`.
     condition: the condition GroupSchedulingReady.
     config_map: the desired ConfigMap that the pods mount; None if its content does not matter.
-    released: the epoch whose barriers may open; 0 if none.
-    failure: set if the group has timed out.
-    notes: events to record once the status is written.
-    wake_at: when to decide again even if nothing changes.
+    released: the epoch whose barriers may open; 0 if none may.
+    failure: the Job to fail if the group has timed out; None otherwise.
+    notes: events to record after the status is written.
+    wake_at: when to decide again even if nothing changes; None if that is not needed.
     """
 
     status: GroupSchedulingStatus | None = None
@@ -92,7 +92,7 @@ class StartPlan(Struct, frozen=True):
 def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: StartedPods, now: datetime) -> StartPlan:
     """Return the plan for the start of the group now. The JobSet must be neither ended nor being deleted.
 
-    jobs: its child Jobs of the current attempt, including ended ones.
+    jobs: the JobSet's child Jobs of the current attempt, including ended ones.
     """
     before = status_of(jobset)
     condition = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
@@ -152,8 +152,8 @@ def is_too_late(jobset: JobSet) -> bool:
 def waiting_again(jobset: JobSet, role: str) -> GroupSchedulingStatus | None:
     """Return the group's status to store when a Job of a role is restarted alone; None if no status is stored.
 
-    A group that has timed out gets a new start time. Otherwise the next decision would fail another Job instead of the
-    Job that is not recreated yet.
+    A group that has timed out gets a new start time. Otherwise the next decision would fail another Job, because the
+    restarted Job does not exist yet.
     """
     before = jobset.status.group_scheduling
     anew = is_target(jobset.spec, role) and is_too_late(jobset)
@@ -193,9 +193,10 @@ def _fail_late_group(
 def _fail_incomplete_group(
     jobset: JobSet, status: GroupSchedulingStatus, failed: Mapping[str, Indexes], now: datetime
 ) -> StartPlan:
-    """Return the plan that fails the group because some indexes failed for good and are not recreated.
+    """Return the plan that fails the group because some indexes failed permanently and are not recreated.
 
-    Their Job fails in the end anyway, so it fails now, before any main container starts. The message is written once.
+    Their Job would fail at its end. This plan fails it now, before any main container starts. The message is written
+    once.
     """
     stored = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
     if stored is not None and stored.reason == FAILED_INDEXES.reason:
@@ -242,7 +243,7 @@ def _compute_deadline(jobset: JobSet, status: GroupSchedulingStatus) -> datetime
 
 
 def _make_condition(jobset: JobSet, status: str, reason: str, message: str, now: datetime) -> Condition:
-    """Return the condition; its transition time stays unless its status changes."""
+    """Return the condition. Its transition time changes only if its status changes."""
     before = find(jobset.status.conditions, names.GROUP_SCHEDULING_READY)
     since = before.last_transition_time if before is not None and before.status == status else now
     return Condition(

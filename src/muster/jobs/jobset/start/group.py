@@ -2,8 +2,8 @@
 
 Each start of the group has an *epoch*: a number that the pods of that start carry as an annotation. A release of one
 epoch has no effect on another, so a restart or a resume never starts on an old release. Epochs are kept in the JobSet's
-status, and only the stored epoch counts. So the status from `begin_next_epoch` is stored first, and a later decision,
-which has read it, stops, creates or resumes Jobs.
+status, and only the stored epoch counts. So the status from `begin_next_epoch` is stored first. A later decision, which
+reads the new epoch, then stops, creates or resumes Jobs.
 """
 
 import re
@@ -32,7 +32,7 @@ GroupKey = tuple[str, str, int]  # the namespace and UID of a JobSet, and the ep
 class Member(Struct, frozen=True):
     """A pod of a group that has started, identified by its own metadata.
 
-    job: the Job's UID, by which the Job is known to be one of the JobSet's.
+    job: the Job's UID, which identifies the Job as one of the JobSet's.
     index: the completion index; for a Job without indexes the pod's UID.
     """
 
@@ -81,7 +81,7 @@ def _count_pods(spec: JobSpec, job: Job | None) -> int:
 def count_arrived(jobset: JobSet, seen: Mapping[str, Collection[str]]) -> dict[str, int]:
     """Return how many of the expected pods have started, by the name of each Job.
 
-    seen: the indexes of started pods, by the name of each Job. Indexes beyond the present size of a Job do not count.
+    seen: the indexes of started pods, by the name of each Job. Indexes beyond the current size of a Job do not count.
     """
     pods_by_job = {}
     for role in find_target_roles(jobset.spec):
@@ -98,7 +98,7 @@ def _count_members(spec: JobSpec, seen: Collection[str]) -> int:
 
 
 def find_lost_indexes(jobset: JobSet, jobs: Mapping[str, Job]) -> dict[str, Indexes]:
-    """Return the indexes that failed for good, by the name of each unfinished Job that has such indexes.
+    """Return the indexes that failed permanently, by the name of each unfinished Job that has such indexes.
 
     No pod will start for these indexes.
     """
@@ -145,8 +145,9 @@ def epoch_of(jobset: JobSet) -> int:
 def begin_next_epoch(jobset: JobSet) -> GroupSchedulingStatus | None:
     """Return the group's status for a new start, with a new epoch.
 
-    If no pods wait for each other, return the stored status, or None. A restart of the JobSet writes the new status
-    together with its restart count. A suspension writes it if pods have started in the present epoch (`is_used`).
+    If no pods wait for each other, return the stored status, or None if there is none. A restart of the JobSet writes
+    the new status in the same write as its restart count. A suspension writes it if pods have started in the current
+    epoch (`is_used`).
     """
     if jobset.spec.group_scheduling_config is None:
         return jobset.status.group_scheduling
@@ -158,7 +159,7 @@ def is_used(jobset: JobSet) -> bool:
     """Return whether pods have started in the current epoch. If they are stopped, no other pods may start in it.
 
     A suspended JobSet gets a new epoch before any of its Jobs is suspended. So all Jobs start together when the JobSet
-    is resumed, whatever happens to them meanwhile.
+    is resumed, even if some restarted in the meantime.
     """
     status = status_of(jobset)
     used = status.start_time is not None or status.released_epoch == status.epoch
@@ -166,7 +167,7 @@ def is_used(jobset: JobSet) -> bool:
 
 
 def is_of_earlier_start(jobset: JobSet, role: str, job: Job) -> bool:
-    """Return whether the pods of a Job wait for an older epoch. Such a Job has to be stopped first if it runs."""
+    """Return whether the pods of a Job wait for an older epoch. Such a Job, if it runs, has to be stopped first."""
     epoch = job.spec.template.metadata.annotations.get(names.GROUP_SCHEDULING_EPOCH)
     return is_target(jobset.spec, role) and epoch != str(epoch_of(jobset))
 

@@ -1,1 +1,1 @@
-"""Choose workloads to preempt so that a workload can have its quota."""
+"""Choose workloads to preempt so that a workload can get its quota."""

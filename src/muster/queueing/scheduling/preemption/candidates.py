@@ -1,7 +1,7 @@
 """Define the common parts of classical and fair preemption: the request, its candidates, and trials in the tree.
 
-An `AssumedAdmission` counts the incoming workload as admitted and takes candidates out, in the tree itself. When it
-ends, however it ends, it undoes both. A trial is cheaper than a copy of the tree, and exact, because usage is a
+An `AssumedAdmission` counts the incoming workload as admitted and removes candidates, in the tree itself. At its end,
+with or without an error, it undoes both. A trial is cheaper than a copy of the tree, and exact, because usage is a
 function of the usage of the leaves. With the incoming workload counted, it fits exactly if no amount available to it is
 negative.
 """
@@ -25,9 +25,10 @@ Reason = Literal[
 
 
 class Victim(Struct, frozen=True):
-    """A workload to preempt, and why (the reason of its condition Preempted).
+    """A workload to preempt, and the reason of its condition Preempted.
 
-    The reason FlavorMigration is not a reason of that condition: the victim is a variant that a better one replaces.
+    The reason FlavorMigration is not a reason of that condition: the victim is a variant that a better variant
+    replaces.
     """
 
     workload: WorkloadInfo
@@ -43,7 +44,7 @@ class Search(Struct, frozen=True):
     """The result of a search for victims.
 
     victims: the workloads to preempt; empty if no preemption would help.
-    gave_up: a sentence that says why the search was cut short; "" if it was complete.
+    gave_up: a sentence that says why the search was stopped early; "" if it was complete.
     """
 
     victims: tuple[Victim, ...] = ()
@@ -54,11 +55,12 @@ class PreemptionRequest(Struct, frozen=True):
     """A workload that could only be admitted by preemption.
 
     usage: the usage that it would have.
-    contested: the flavors and resources that are short; only workloads that hold some are worth preempting.
+    contested: the flavors and resources that are short; preempting a workload that holds none of them does not help.
     past: the past usage of LocalQueues, which orders the candidates of ClusterQueues with admission fair sharing.
-    has_places: whether topology domains have room for its pods in the present state; None: it has no topology.
-    by_place: whether workloads in topology domains are worth preempting as well, whatever quota they hold.
-    protected: keys of workloads that may not be preempted for it, whatever the rules say.
+    has_places: returns whether topology domains have room for its pods in the current state; None if it has no
+    topology.
+    by_place: whether workloads in topology domains are candidates, too, whatever quota they hold.
+    protected: keys of workloads that may not be preempted for it, whatever the rules allow.
     """
 
     workload: WorkloadInfo
@@ -87,9 +89,9 @@ class PreemptionRequest(Struct, frozen=True):
     ) -> Iterator[WorkloadInfo]:
         """Yield the workloads of the ClusterQueue that may be preempted under the policy, in order.
 
-        evicted: yield those that are evicted already, otherwise the others.
-        limit: the priority that they must be below.
-        Among equal priorities, "newer" compares the time that orders the queue, which an eviction moves.
+        evicted: whether to yield the workloads that are already being evicted, or the others.
+        limit: the priority below which their priority must be.
+        Among equal priorities, "newer" compares the time that orders the queue, which an eviction changes.
         """
         holders = queue.held.below(min(limit, self.limit(policy)), evicted=evicted)
         if queue.policy.by_usage and self.past:
@@ -105,7 +107,7 @@ class PreemptionRequest(Struct, frozen=True):
                 yield holder
 
     def is_borrowing(self, node: Node) -> bool:
-        """Return whether the node borrows some of a contested flavor and resource."""
+        """Return whether the node borrows any contested flavor and resource."""
         return any(node.borrows(fr) for fr in self.contested)
 
     def borrowers(self, cohort: Node) -> list[Node]:
@@ -118,7 +120,7 @@ class PreemptionRequest(Struct, frozen=True):
 
 
 class AssumedAdmission:
-    """The tree as if the incoming workload were admitted and some victims were gone. Use it in a `with`."""
+    """The tree as if the incoming workload were admitted and some victims were deleted. Use it in a `with` block."""
 
     def __init__(self, tree: Tree, request: PreemptionRequest) -> None:
         self._tree = tree
@@ -126,7 +128,7 @@ class AssumedAdmission:
         self._has_places = request.has_places
         self.queue = tree.queues[request.workload.queue]
         self.taken: list[Victim] = []
-        self.moves = 0  # how often a victim was taken or put back
+        self.moves = 0  # how many times a victim was removed or put back
 
     def __enter__(self) -> Self:
         self.queue.add(self._usage)
@@ -140,12 +142,12 @@ class AssumedAdmission:
         self.queue.remove(self._usage)
 
     def take(self, victim: Victim) -> Node:
-        """Free the quota of a victim, and remember the victim for `undo`; return its ClusterQueue."""
+        """Free the quota of a victim, and record the victim for `undo`; return its ClusterQueue."""
         self.taken.append(victim)
         return self._take_away(victim)
 
     def undo(self) -> None:
-        """Put back the victim that was taken last."""
+        """Put back the victim that was removed last."""
         self._put_back(self.taken.pop())
 
     def fits(self, *, borrowing: bool = True) -> bool:
@@ -156,14 +158,17 @@ class AssumedAdmission:
         return all(self.queue.available(fr) >= 0 and (borrowing or not self.queue.borrows(fr)) for fr in self._usage)
 
     def is_hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
-        """Return whether the workload would lack quota even without all of these usages."""
+        """Return whether the workload would lack quota even without all of these usages.
+
+        holdings: the usages, each with its ClusterQueue.
+        """
         with assume_usage(less=holdings):
             return not self._has_quota(borrowing=borrowing)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
-        """Put back every victim without which the workload still fits, the last one taken first.
+        """Put back every victim without which the workload still fits, the last removed first.
 
-        Return the victims that remain. The last one taken always remains.
+        Return the victims that remain removed. The victim removed last always remains.
         """
         needed = self.taken[-1:]
         for victim in reversed(self.taken[:-1]):
@@ -175,7 +180,7 @@ class AssumedAdmission:
         return tuple(self.taken)
 
     def retake(self, victims: Iterable[Victim]) -> None:
-        """Put back all victims that were taken, and take these victims instead."""
+        """Put back all removed victims, and remove these victims instead."""
         for victim in self.taken:
             self._put_back(victim)
         self.taken = []

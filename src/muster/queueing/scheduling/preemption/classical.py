@@ -1,13 +1,14 @@
 """Choose the workloads to preempt by classical preemption, or call fair preemption if fair sharing is on.
 
 Victims are searched in three groups:
+
 - workloads over which the incoming one has a hierarchical advantage: its requested quota is nearer to it than to them;
 - workloads that borrow from the same Cohort;
 - workloads of its own ClusterQueue.
 
-Candidates are taken out one by one until the workload fits, and then, in reverse, put back where it still fits. So the
-set is minimal and deterministic. A workload stops being a candidate as soon as its ClusterQueue, or a Cohort between it
-and the common ancestor, is back within its quota of the contested resources.
+Candidates are removed one by one until the workload fits, and then, in reverse, put back if it still fits. So the set
+is minimal and deterministic. A workload stops being a candidate as soon as its ClusterQueue, or a Cohort between it and
+the common ancestor, uses no more than its own quota of the contested resources.
 
 The rules are Kueue's (Kueue KEP-83 preemption, Kueue KEP-1337 borrowWithinCohort, Kueue KEP-79 hierarchical cohorts).
 """
@@ -47,9 +48,9 @@ _SearchKey = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResour
 
 
 class Preemptor:
-    """The searches for victims for one workload in the present state. Each search is made once and cached.
+    """The searches for victims for one workload in the current state. Each result is cached.
 
-    fair: the settings of fair sharing; None: it is off.
+    fair: the settings of fair sharing; None if it is off.
     past: the past usage of LocalQueues, which orders candidates.
     protected: the keys of workloads that may not be preempted for it.
     """
@@ -69,16 +70,16 @@ class Preemptor:
         self._past = past or {}
         self._protected = protected
         self._victims: dict[_SearchKey, tuple[Victim, ...]] = {}
-        self.gave_up = ""  # why a search was cut short; "" if all were complete
+        self.gave_up = ""  # why a search was stopped early; "" if all were complete
 
     def victims(self, assignment: Assignment, has_places: Callable[[], bool] | None = None) -> tuple[Victim, ...]:
         """Return the victims for this assignment; empty if no preemption would help.
 
-        Workloads that hold contested quota come first. If their nodes do not suit the pods, all workloads that hold
-        requested resources, or topology domains, are candidates.
+        Workloads that hold contested quota are tried first. If their nodes are not suitable for the pods, all workloads
+        that hold requested resources, or topology domains, are candidates.
 
-        has_places: returns whether topology domains have room for the pods in the present state; None: no flavor has a
-        topology.
+        has_places: returns whether topology domains have room for the pods in the current state; None if no flavor has
+        a topology.
         """
         contested = frozenset(
             FlavorResource(choice.flavor, resource)
@@ -93,7 +94,7 @@ class Preemptor:
         return self._search(assignment.usage, requested, has_places, by_place=True)
 
     def oracle(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """Return the mode and level that preemption for this flavor and resource alone would reach.
+        """Return the mode and level that preemption could reach for this amount of one flavor and resource.
 
         The level is the level of borrowing without the victims.
         """
@@ -128,7 +129,10 @@ class Preemptor:
 
 
 def explain_preemption(tree: Tree, workload: WorkloadInfo, victim: Victim, *, job_uid: str = "") -> str:
-    """Return the message of the victim's conditions; `job_uid` belongs to the job of the incoming workload."""
+    """Return the message of the victim's conditions.
+
+    job_uid: the UID of the job of the incoming workload; "" if unknown.
+    """
     if victim.migrates:
         return f"Evicted to accommodate a workload (UID: {workload.uid}) due to {_BECAUSE[victim.reason]}"
     return (
@@ -162,7 +166,7 @@ class _Source(Struct, frozen=True):
     """A ClusterQueue with candidates.
 
     common: the lowest Cohort above it and the incoming workload; None for the workload's own ClusterQueue.
-    advantage: the requested quota is nearer to the incoming workload than to the candidates.
+    advantage: whether the requested quota is nearer to the incoming workload than to the candidates.
     """
 
     queue: Node
@@ -192,7 +196,7 @@ class _Classical:
         threshold = inf if self._rules.threshold is None else self._rules.threshold + 1
         # Below this priority a workload may be preempted even if the incoming workload then borrows.
         self._while_borrowing = min(request.workload.priority, threshold) if self._rules.while_borrowing else -inf
-        # Whether workloads over which the incoming one has no advantage could be preempted if it did not borrow.
+        # Whether workloads over which the incoming workload has no advantage could be preempted if it did not borrow.
         self._equals_count = self._rules.while_borrowing or self._is_under_nominal()
         others = [source for source in self._find_borrowers() if self._has_candidate(source)]
         self._nearer = [source for source in others if source.advantage]
@@ -213,10 +217,11 @@ class _Classical:
         return (True, False)
 
     def attempt(self, *, borrowing: bool) -> Search:
-        """Return the victims of one attempt: the candidates, in their order, without whom the workload fits.
+        """Return the victims of one attempt: the candidates, in their order, without which the workload fits.
 
-        Candidates that turn out to be needless are spared. If the usual order fails, other orders are tried. The tree
-        is unchanged in the end. borrowing: whether the workload may borrow.
+        Candidates that turn out to be unnecessary are put back. If the usual order fails, other orders are tried. The
+        tree is unchanged at the end.
+        borrowing: whether the workload may borrow.
         """
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]
         with AssumedAdmission(self._tree, self._request) as trial:
@@ -241,9 +246,9 @@ class _Classical:
         *,
         borrowing: bool,
     ) -> Search:
-        """Try other orders of candidates, because taking one candidate can rule out others.
+        """Try other orders of candidates, because removing one candidate can exclude others.
 
-        victim_count: how many candidates could be taken in the usual order.
+        victim_count: how many candidates could be removed in the usual order.
         """
         sources: dict[str, _Source] = {}
         victims = []
@@ -288,7 +293,7 @@ class _Classical:
             nodes.extend(child for child in reversed(self._request.borrowers(node)) if child is not visited)
 
     def _is_under_nominal(self) -> bool:
-        """Return whether its ClusterQueue is below its nominal quota of every contested resource."""
+        """Return whether the preemptor's ClusterQueue is below its nominal quota of every contested resource."""
         queue = self._queue
         return all(queue.usage.get(fr, 0) < queue.quota(fr).nominal for fr in self._request.contested)
 
@@ -318,10 +323,10 @@ class _Classical:
     def _bound_holdings(
         self, groups: Iterable[tuple[list[_Source], float]], victims: Iterable[Victim]
     ) -> Iterator[tuple[Node, Usage]]:
-        """Yield the most that candidates could free: a ClusterQueue frees nothing more once it no longer borrows.
+        """Yield the most that candidates could free: a ClusterQueue frees no more quota when it no longer borrows.
 
         The last candidate of a ClusterQueue may free more than is borrowed. If several resources are contested, a
-        ClusterQueue may go on for the sake of another resource, so all its candidates count.
+        ClusterQueue may still have candidates because of another resource, so all its candidates count.
         """
         holdings = self._list_holdings(groups)
         if len(self._request.contested) != 1:
@@ -343,7 +348,7 @@ class _Classical:
     def _order_candidates(
         self, groups: Iterable[tuple[list[_Source], float]]
     ) -> Iterator[tuple[_Source, WorkloadInfo]]:
-        """Yield all candidates in order, those that are already evicted first, so that pending evictions are used."""
+        """Yield all candidates in order, the already evicted ones first, so that pending evictions are used."""
         for evicted in (True, False):
             for sources, limit in groups:
                 streams = [

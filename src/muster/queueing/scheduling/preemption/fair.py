@@ -1,14 +1,15 @@
 """Choose the workloads to preempt under fair sharing, from the queues with the largest shares.
 
-The search repeatedly descends from the root to the child with the highest share, and takes the next candidate of the
+The search repeatedly descends from the root to the child with the highest share, and removes the next candidate of the
 ClusterQueue that it reaches, if the rules allow it:
+
 - a candidate of the workload's own ClusterQueue is always allowed;
 - others are allowed if the incoming workload stays within the nominal quota of its ClusterQueue, or of a Cohort above
   it that is not above the candidate;
 - otherwise the shares of the two sides, just below their lowest common Cohort, decide.
 
-In the end, victims that are not needed are put back, if the rules still allow the remaining ones. `borrowWithinCohort`
-does not apply, and `reclaimWithinCohort: Never` leaves only the workload's own ClusterQueue.
+At the end, victims that are not needed are put back, if the rules still allow the remaining ones. `borrowWithinCohort`
+does not apply, and with `reclaimWithinCohort: Never` only workloads of the own ClusterQueue are candidates.
 
 The rules are Kueue's (Kueue KEP-1714 fair sharing).
 """
@@ -51,7 +52,7 @@ def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> S
             return Search()
         if search.is_hopeless(holdings):
             return Search()
-        share = max(1, STEPS // len(policies))  # for each ClusterQueue, as the search makes no more steps
+        share = max(1, STEPS // len(policies))  # the limit of each ClusterQueue's candidates
         candidates = []
         left_out = False
         for queue, policy in policies.items():
@@ -66,7 +67,7 @@ def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> S
 def _find_queues(tree: Tree, request: PreemptionRequest) -> Iterator[tuple[Node, PreemptionPolicy]]:
     """Yield the ClusterQueues with candidates, each with its policy.
 
-    These are the workload's own ClusterQueue, and those of the same tree that borrow a contested resource.
+    These are the workload's own ClusterQueue, and the ClusterQueues of the same tree that borrow a contested resource.
     """
     own = tree.queues[request.workload.queue]
     rules = own.policy.preemption
@@ -116,11 +117,11 @@ class _CandidateStream:
 
 
 class _Targets:
-    """The choice of the ClusterQueue to take from next: from the root down, always the child with the highest share.
+    """The choice of the ClusterQueue of the next victim: from the root down, always the child with the highest share.
 
     A node without candidates is left out. So is a node that does not borrow, unless it is an ancestor of the incoming
-    workload's ClusterQueue: shares may differ below it. Usage only falls, so a node that is out stays out. Of equal
-    shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
+    workload's ClusterQueue: shares may differ below it. Usage only falls, so a node that is left out stays out. Of
+    equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
     """
 
     def __init__(
@@ -146,12 +147,12 @@ class _Targets:
         return node if stream is not None and stream.head is not None else None
 
     def update(self, queue: Node) -> None:
-        """Sort again the nodes whose share changed with the usage of this ClusterQueue."""
+        """Sort the nodes whose share changed with the usage of this ClusterQueue again."""
         for node in (queue, *queue.ancestors()):
             self._children.put(node, self._key(node))
 
     def close(self, cohort: Node) -> None:
-        """Take no more victims from below the Cohort."""
+        """Choose no more victims from below the Cohort."""
         self._closed.add(cohort)
         self.update(cohort)
 
@@ -167,7 +168,7 @@ class _Targets:
         share = self._shares.of(node)
         if not share.borrowed and node not in self._path:
             return None
-        # Many shares are equal, and comparing an object with itself needs no arithmetic.
+        # Many shares are equal. Comparing an object with itself needs no arithmetic.
         value = self._values.setdefault(share.value, -share.value)
         return not share.infinite, value, node.is_queue, order
 
@@ -186,10 +187,10 @@ class _Search:
         self._path = {trial.queue, *trial.queue.ancestors()}
         self._shares = Shares()
         self._within_quota = {node for node in self._path if fair.within_nominal and not request.is_borrowing(node)}
-        self._refused: dict[Node, WorkloadInfo] = {}  # by ClusterQueue: the first one protected
+        self._refused: dict[Node, WorkloadInfo] = {}  # by ClusterQueue: its first protected candidate
 
     def apply_first_strategy(self, streams: Mapping[Node, _CandidateStream]) -> bool:
-        """Take candidates by the first strategy; return whether the workload then fits."""
+        """Remove candidates by the first strategy; return whether the workload then fits."""
         targets = _Targets(self._request, self._own, self._shares, streams)
         while (queue := targets.next()) is not None:
             victim: Victim | None
@@ -207,7 +208,7 @@ class _Search:
         return False
 
     def apply_second_strategy(self) -> bool:
-        """Take, by the second strategy, one candidate of each ClusterQueue in which the first protects a workload.
+        """Remove, by the second strategy, one candidate of each ClusterQueue with a protected workload.
 
         Return whether the workload then fits.
         """
@@ -231,10 +232,10 @@ class _Search:
         return Victim(candidate, "InCohortReclamation" if self._is_entitled(queue) else "InCohortFairSharing")
 
     def keep(self) -> tuple[Victim, ...]:
-        """Put back the victims that are not needed, and return the rest.
+        """Put back the victims that are not needed, and return the remaining ones.
 
-        Return no victims if the rules forbid the rest without those put back: a victim of the preemptor's side that is
-        put back makes the share of that side larger again, which may forbid other victims.
+        Return no victims if the rules forbid the remaining ones alone. A victim of the preemptor's side that is put
+        back makes the share of that side larger again, which may forbid other victims.
         """
         victim_count = len(self._trial.taken)
         needed = self._trial.spare()
@@ -249,7 +250,7 @@ class _Search:
         return True
 
     def may_take(self, victim: Victim) -> bool:
-        """Return whether either strategy allows the preemption of a candidate in the present state."""
+        """Return whether either strategy allows the preemption of a candidate in the current state."""
         self._shares = Shares()
         queue = self._queues[victim.workload.queue]
         if queue is self._own:
@@ -268,7 +269,8 @@ class _Search:
     def is_hopeless(self, holdings: Mapping[Node, Usage]) -> bool:
         """Return whether the workload would not fit even without every candidate that the rules could ever allow.
 
-        The rules do not allow a candidate if the own side has the larger share even without all its own candidates.
+        The rules do not allow a candidate if the preemptor's side has the larger share even without all its own
+        candidates.
         """
         self._shares = Shares()
         least: dict[Node, Share] = {}
@@ -291,7 +293,7 @@ class _Search:
     def _has_claim(self, queue: Node) -> bool:
         """Return whether the preemptor may reclaim quota from this ClusterQueue.
 
-        The preemptor may if its ClusterQueue, or a Cohort on its own side of the tree, stays within its own quota.
+        It may if its ClusterQueue, or a Cohort on its own side of the tree, stays within its own quota.
         """
         mine, _ = self._find_sides(queue)
         return any(node in self._within_quota for node in self._list_nodes_up_to(self._own, mine))
@@ -315,9 +317,9 @@ class _Search:
     def _is_protected(self, queue: Node, targets: _Targets) -> bool:
         """Return whether the preemptor's side of the tree has a larger share than the candidate's side.
 
-        Then both strategies protect the candidates of that side, and the search ends there: the common Cohort is closed
-        in `targets`. `queue` has the largest share of all candidates' sides, so no other side has a larger one. The
-        preemptor's share cannot shrink any more, because its side has no candidates left.
+        If so, both strategies protect the candidates of that side, and the search ends there: the common Cohort is
+        closed in `targets`. `queue` has the largest share of all candidates' sides, so no other side has a larger one.
+        The preemptor's share cannot shrink any more, because its side has no candidates left.
         """
         mine, theirs = self._find_sides(queue)
         if self._shares.of(mine) <= self._shares.of(theirs):
@@ -340,7 +342,7 @@ class _Search:
                 self._refused.setdefault(other, stream.head)
 
     def _find_unprotected(self, queue: Node, stream: _CandidateStream) -> WorkloadInfo | None:
-        """Take candidates from the stream up to the first that the first strategy does not protect; return that one.
+        """Remove candidates from the stream up to the first that the first strategy does not protect, and return that.
 
         Return None if there is none. The first protected candidate is kept for the second strategy.
         """
@@ -351,7 +353,7 @@ class _Search:
         last: Usage | None = None
         while stream.head is not None:
             candidate = stream.pop()
-            # The next candidate of the same usage gets the same answer.
+            # The result is the same for the next candidate of the same usage.
             if (
                 lower
                 if by_initial
@@ -377,7 +379,7 @@ class _Search:
         return mine, theirs
 
     def _share_without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
-        """Return the share of the node if the candidate were gone."""
+        """Return the share of the node if the candidate were deleted."""
         queue.remove(candidate.usage or {})
         try:
             return self._shares.now(node)

@@ -1,7 +1,7 @@
 """Search for victims in other orders, because the usual order of candidates found none.
 
-Whether a candidate may be preempted depends on the earlier victims: a ClusterQueue that no longer borrows is left
-alone. So the usual order may free too little where another order suffices.
+Whether a candidate may be preempted depends on the earlier victims: a ClusterQueue that no longer borrows has no
+candidates. So the usual order may free too little although another order suffices.
 
 This search visits the sets of candidates that can be reached one allowed step at a time, each set once, and stops after
 a fixed number of steps.
@@ -12,8 +12,8 @@ from typing import Final
 
 from muster.queueing.scheduling.preemption.candidates import AssumedAdmission, Victim
 
-# The limit of steps for each head. A step tries a candidate, takes a victim or puts one back, and costs up to some tens
-# of microseconds.
+# The limit of steps for each head. A step tries a candidate, removes a victim or puts one back. It costs up to some
+# tens of microseconds.
 STEPS: Final = 400
 
 _OUT_OF_STEPS: Final = "The search for workloads to preempt ended after {steps} steps without a result"
@@ -23,12 +23,13 @@ _LEFT_OUT: Final = "The search for workloads to preempt found none among {count}
 class ThoroughSearch:
     """One search in a trial. All candidates hold quota at the start and, without success, at the end.
 
-    may_take: whether a candidate may be preempted in the present state of the trial.
-    fits: whether the workload fits.
-    keep: returns the needed victims if it fits; empty if some of those may not be preempted without the others.
+    may_take: returns whether a candidate may be preempted in the current state of the trial.
+    fits: returns whether the workload fits.
+    keep: returns the needed victims if it fits; empty if some of them may not be preempted without the others.
     left_out: whether there are more candidates than these.
     steps: the limit of steps.
-    gave_up: a sentence if steps ran out or candidates were left out, so that victims may exist all the same; else "".
+    gave_up: a sentence if the steps were used up or candidates were left out, so that victims may exist nevertheless;
+    else "".
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ThoroughSearch:
         return ()
 
     def _take(self, victim: Victim, more: frozenset[int]) -> tuple[Victim, ...]:
-        """Take a victim, and search for further victims until the workload fits.
+        """Remove a victim, and search for further victims until the workload fits.
 
         Return all victims, or none if that fails. After a failure the victim is put back, unless the search gave up.
         """
@@ -100,7 +101,7 @@ class ThoroughSearch:
 
 
 def _kind_of(victim: Victim) -> Hashable:
-    """Return a value that is equal for equivalent candidates; only the first of these is tried."""
+    """Return a value that is equal for equivalent candidates, of which only the first is tried."""
     workload = victim.workload
     if workload.places:
         return workload.key

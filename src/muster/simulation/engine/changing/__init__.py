@@ -1,1 +1,1 @@
-"""Change queues, nodes and the engine while a simulation runs, as its scenario says."""
+"""Change queues, nodes and the engine during a simulation, as the scenario defines."""

@@ -52,7 +52,7 @@ class ChangeableEngine(Engine):
             self.record.change_node(name, "gone")
 
     def interrupt_on(self, node: str) -> None:
-        """Interrupt every gang with pods on a node: it keeps its quota and requests other nodes.
+        """Interrupt each gang with pods on a node: the gang keeps its quota and requests other nodes.
 
         The scenario must have nodes.
         """
@@ -61,7 +61,7 @@ class ChangeableEngine(Engine):
             self._interrupt(key, node)
 
     def _interrupt(self, key: str, node: str) -> None:
-        """Take the pods on one node from a gang, which keeps its quota and requests another node.
+        """Remove a gang's pods from one node; the gang keeps its quota and requests another node.
 
         A gang that restarts as a whole loses its pods on other nodes, too. The lost work is recorded.
         """
@@ -74,12 +74,12 @@ class ChangeableEngine(Engine):
             self._lost_hosts.setdefault(key, {})[host] = None
         self._unplaced[key] = job
         if job.known.template.restarts_whole:
-            job.counts_since = None  # its Jobs are created again
+            job.counts_since = None  # its Jobs are created again, so that the time limit starts again
             self._note_interruption(job, self._stop_job(job))
             return
         runs = job.started is not None
         lost = self._machines.break_gang(key, node)
-        # A gang without any node asks for all of them.
+        # A gang without any node requests nodes for all its pods.
         job.lacking = (job.lacking or Counter()) + lost if self._machines.runs(key) else None
         if runs:
             self._note_interruption(job, self._pause_job(job))
@@ -92,10 +92,10 @@ class ChangeableEngine(Engine):
             super()._resume(job)
 
     def _replace_hosts(self, job: SimulatedJob, hosts: Sequence[str]) -> bool:
-        """Give a job another node in its topology domain for a lost one; return whether it got one.
+        """Replace a job's lost node with another node in its topology domain; return whether one was found.
 
-        A job that lost several nodes, or has no assigned domains, is evicted. If no other node is free, a job is
-        evicted, too, if the feature to fail fast is on; otherwise it tries again after a while.
+        A job that lost several nodes, or has no assigned domains, is evicted. If no other node is free, the job is
+        evicted if the feature to fail fast is on; otherwise it tries again later.
         """
         key, places = job.workload.key, None
         if job.assignment is not None and len(hosts) == 1:
@@ -130,9 +130,9 @@ class ChangeableEngine(Engine):
         self._note_loss(job.workload, lost)
 
     def _expect_give_back(self, job: SimulatedJob) -> None:
-        """Plan that a gang that is still broken after the recovery timeout gives its other nodes back.
+        """Plan that a gang which is still broken after the recovery timeout gives up its other nodes.
 
-        The timeout counts from now; nothing is planned if there is none.
+        The timeout starts now. Nothing is planned if there is no timeout.
         """
         now, timeout = self.record.now, self._configuration.muster.scheduling.recovery_timeout / durations.SECOND
         job.broken_since = now
@@ -140,9 +140,9 @@ class ChangeableEngine(Engine):
             self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
 
     def _give_back(self, key: str, since: float) -> None:
-        """Take the other nodes of a gang that is broken since `since`, so that it requests nodes for all its pods.
+        """Remove a gang broken since `since` from its other nodes; it then requests nodes for all its pods.
 
-        Do nothing if the gang has ended, is whole, broke again later, or the engine is stopped.
+        Does nothing if the gang has ended, is complete, broke again later, or if the engine is stopped.
         """
         job = self._jobs.get(key)
         if job is not None and job.lacking and job.broken_since == since and self._deciding:
@@ -154,7 +154,7 @@ class ChangeableEngine(Engine):
             self._unplaced[key] = job
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort, and evict the jobs that a stopped queue drains.
+        """Apply a changed queue or Cohort, and evict the jobs that a stopped queue drains.
 
         Workloads that the change could help are tried again.
         """
@@ -173,9 +173,9 @@ class ChangeableEngine(Engine):
         self._deciding = False
 
     def restart(self) -> None:
-        """Decide again after `stop`: forget all refusals, and try every waiting job as if it had just come.
+        """Resume decisions after `stop`: forget all refusals, and try every waiting job like a new one.
 
-        Jobs that were evicted for late pods meanwhile go back to their queues.
+        Jobs that missed their deadline for ready pods in the meantime are evicted and queued again.
         """
         self._rebuild_queues()
         if self._machines is not None:
@@ -189,10 +189,10 @@ class ChangeableEngine(Engine):
             self._requeue(key, until)
 
     def _rebuild_queues(self) -> None:
-        """Replace the queues by new queues that contain the same jobs and remember no decision about them."""
+        """Replace the pending queues by new ones with the same jobs, without earlier decisions about them."""
         before, self._queues = self._queues, self._queues.copy(self._tree.queues)
         self._settings = replace(self._settings, past=self._queues.usage)
         self._past.follow(self._queues)
         for job in self._jobs.values():
             if job.workload.key in before and job.workload.key not in self._queues:
-                self._queues.add(job.workload)  # there is no queue of that name
+                self._queues.add(job.workload)  # no queue has this name

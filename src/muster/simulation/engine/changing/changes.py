@@ -1,6 +1,6 @@
-"""Let the changes of a scenario happen: nodes break, are drained, come and go, queues change, the engine restarts.
+"""Execute the changes of a scenario: nodes fail, are drained, added or removed, queues change, the engine restarts.
 
-What a change means for jobs is decided by the engine, which is told which gangs a node took with it.
+The engine decides what a change means for jobs. It is told which gangs had pods on a lost node.
 """
 
 import heapq
@@ -24,40 +24,43 @@ _Event: TypeAlias = Moment | Redefinition
 
 
 class ChangedNodes(Protocol):
-    """The nodes of a simulation, as changes need them."""
+    """The interface to the nodes of a simulation that changes need."""
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Add or change a node. usual: the node while nothing is wrong."""
+        """Add or update a node.
+
+        usual: the node in its state without any failure or cordon.
+        """
         ...
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. The caller has removed all pods from it before."""
+        """Remove a node. The caller has already removed all pods from it."""
         ...
 
 
 class Changed(Protocol):
-    """The part of a simulation's engine that changes of nodes and queues call."""
+    """The interface to the engine of a simulation that changes of nodes and queues need."""
 
     @property
     def record(self) -> SimulationRecord:
-        """The record of the jobs so far, which has the current time."""
+        """The record of the jobs so far, which includes the current time."""
         ...
 
     @property
     def machines(self) -> ChangedNodes | None:
-        """The nodes; None if quotas alone decide."""
+        """The nodes; None if the simulation has only quotas."""
         ...
 
     def interrupt_on(self, node: str) -> None:
-        """Interrupt every gang with pods on a node: it keeps its quota and requests other nodes."""
+        """Interrupt each gang with pods on a node: the gang keeps its quota and requests other nodes."""
         ...
 
     def note_capacity(self) -> None:
-        """Record the total capacity of the nodes from now on."""
+        """Record the total capacity of the nodes as it is from now on."""
         ...
 
     def redefine(self, definition: Definition) -> None:
-        """Change a queue or a Cohort to this definition, and evict the jobs that a stopped queue drains."""
+        """Replace the definition of a queue or Cohort, and evict the jobs that a stopped queue drains."""
         ...
 
     def stop(self) -> None:
@@ -65,12 +68,12 @@ class Changed(Protocol):
         ...
 
     def restart(self) -> None:
-        """Start to decide again after `stop`, without the refusals and reservations that a restarted engine forgets."""
+        """Resume decisions after `stop`, without the refusals and reservations that a restarted engine has lost."""
         ...
 
 
 class Changes:
-    """The changes of a scenario. Each change plans the next one."""
+    """The changes of a scenario. Each change plans the next one when it is executed."""
 
     def __init__(self, reading: Reading, site: Site, agenda: EventAgenda, engine: Changed) -> None:
         self._spec = reading.scenario.spec
@@ -84,27 +87,27 @@ class Changes:
             if change.fail is not None
         }
         sources: tuple[Iterable[_Event], ...] = (list_moments(reading, failing), site.redefinitions)
-        # Changes of one moment happen in the order of the list.
+        # Changes at the same time are executed in the order of the list.
         self._events: Iterator[_Event] = heapq.merge(*sources, key=attrgetter("at", "number"))
         self._last_redefinition = max((one.at for one in site.redefinitions), default=-1.0)
-        self._coming = False  # whether another change is to come
-        self._ends = 0  # how many changes are to end
-        self._stops = 0  # how many restarts are under way
+        self._coming = False  # whether another change is planned
+        self._ends = 0  # the number of changes that have started and not ended
+        self._stops = 0  # the number of engine restarts in progress
 
     @property
     def redefines_later(self) -> bool:
-        """Whether a change of a queue or a Cohort is still to come."""
+        """Whether a change of a queue or a Cohort is still planned."""
         return self._engine.record.now < self._last_redefinition
 
     @property
     def has_more(self) -> bool:
-        """Whether another change, or the end of one, is to come."""
+        """Whether another change, or the end of a change, is planned."""
         return self._coming or self._ends > 0
 
     def plan_next(self) -> None:
         """Plan the next change, if there is one.
 
-        It plans the one after it when it happens, because random failures never end.
+        Only one change is planned at a time, because random failures never end.
         """
         event = next(self._events, None)
         self._coming = event is not None
@@ -140,7 +143,7 @@ class Changes:
         self._ends -= 1
         end()
 
-    # Nodes. All those of one change go before anything is placed anew.
+    # Nodes. All nodes of one change are lost before any pods are placed again.
 
     def _lose(self, nodes: Iterable[str]) -> None:
         lost = [name for name in nodes if self._states.lose(name)]
@@ -162,9 +165,10 @@ class Changes:
         self._show(list(self._states.scale(pool, count)), empty=True)
 
     def _show(self, nodes: Iterable[str], *, empty: bool = False) -> None:
-        """Give the scheduler the present state of some nodes, or remove them if they no longer exist.
+        """Report the current state of some nodes to the scheduler; remove nodes that no longer exist.
 
-        The states and the new capacity are recorded. empty: whether to interrupt the pods on these nodes first.
+        empty: whether to interrupt the pods on these nodes first.
+        The states and the new capacity are recorded.
         """
         machines = self._engine.machines
         assert machines is not None, "a scenario without nodes has no changes of nodes"

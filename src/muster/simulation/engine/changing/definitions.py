@@ -1,4 +1,4 @@
-"""Keep the queues and Cohorts of a simulation as they are defined now, and change them as a controller would."""
+"""The current definitions of the queues and Cohorts of a simulation, changed as by Kueue's controllers."""
 
 from collections.abc import Iterator, Mapping
 
@@ -21,9 +21,10 @@ from muster.simulation.engine.site import Site
 
 
 class Definitions:
-    """The queues, Cohorts, flavors and other definitions as they are now.
+    """The current queues, Cohorts, flavors and other definitions.
 
-    tree: the quotas, which a change updates. flavors: by name.
+    tree: the quotas, which a change updates.
+    flavors: the flavors by name.
     """
 
     def __init__(self, site: Site, tree: Tree, flavors: Mapping[str, FlavorSpec]) -> None:
@@ -38,7 +39,7 @@ class Definitions:
     def find_fairness(self, configuration: Configuration) -> FairSharing | None:
         """Return the settings of fair sharing; None if it is off.
 
-        If the Configuration says so, the first weight of a queue turns fair sharing on.
+        Depending on the Configuration, the first queue with a weight turns fair sharing on.
         """
         fair = configuration.fair_sharing
         shares = [one.spec.fair_sharing for one in self._queues.values()]
@@ -49,7 +50,7 @@ class Definitions:
         return FairSharing.of(fair, configuration.features)
 
     def make_queues(self) -> Queues:
-        """Create the pending queues from the present definitions, without workloads."""
+        """Return pending queues for the current definitions, without workloads."""
         queues = Queues()
         for namespace in self._namespaces:
             queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -60,20 +61,20 @@ class Definitions:
         return queues
 
     def _set_queue(self, queues: Queues, node: Node) -> None:
-        """Add or change a ClusterQueue in `queues`, as it is defined now; it is inactive if its admission check is."""
+        """Add or update a ClusterQueue with its current definition in `queues`; inactive if its admission check is."""
         spec = replace(node.policy, checks={})
         now = judge_activity(spec, self._flavors, {}, in_circle=self._tree.is_in_circle(node))
         queues.set_queue(node.policy, active=now.active and node.name not in self._unusable)
 
     def set_check(self, queue: str, queues: Queues, *, active: bool) -> None:
-        """Record whether the admission check of a ClusterQueue is active, and wake workloads that this could help."""
+        """Record whether a ClusterQueue's admission check is active, and retry workloads that this could help."""
         self._unusable.discard(queue) if active else self._unusable.add(queue)
         node = self._tree.queues[queue]
         self._set_queue(queues, node)
         queues.flush(node)
 
     def change(self, definition: Definition, queues: Queues) -> None:
-        """Replace a definition, update the quotas, and wake the workloads that this could help."""
+        """Replace a definition, update the quotas, and retry the workloads that this could help."""
         name = definition.metadata.name
         if isinstance(definition, LocalQueue):
             key = key_of(definition)
@@ -96,7 +97,7 @@ class Definitions:
     def list_drained(self, definition: Definition) -> Iterator[tuple[str, PendingReason]]:
         """Yield the key of each workload with quota that a changed queue evicts, and the reason.
 
-        There are none for a Cohort, or a queue that is not stopped.
+        Yields nothing for a Cohort, or for a queue that is not stopped.
         """
         name = definition.spec.cluster_queue if isinstance(definition, LocalQueue) else definition.metadata.name
         node = self._tree.queues.get(name)

@@ -1,6 +1,7 @@
-"""Find what the queues and cohorts of a scenario become when it changes them: the embedded server stores each change.
+"""Compute the definitions of queues and Cohorts after each change of a scenario, with an embedded server.
 
-So the server's validation refuses a change that it would refuse in a cluster, and a change sees those before it.
+The server stores each change, so its validation refuses changes that it would refuse in a cluster, and each change is
+applied on top of the earlier ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,9 +34,10 @@ Definition: TypeAlias = ClusterQueue | Cohort | LocalQueue
 
 
 class Redefinition(Struct, frozen=True):
-    """A queue or Cohort as it is after a change.
+    """A queue or Cohort after a change.
 
-    at: the time of the change, in seconds from the start. number: the number of the change.
+    at: the time of the change, in seconds from the start.
+    number: the number of the change.
     """
 
     at: float
@@ -46,7 +48,8 @@ class Redefinition(Struct, frozen=True):
 class _Step(Struct, frozen=True):
     """One write of a change.
 
-    path: the field of the scenario. patch: a merge patch; None for a change of quotas.
+    path: the path of the field in the scenario.
+    patch: the merge patch; None for a change of quotas.
     """
 
     at: float
@@ -120,7 +123,7 @@ def _find_redefined(quota: PlannedQuotaChange) -> tuple[Kind[Any], str]:
 async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
     try:
         before = await client.find(step.kind, step.name, step.namespace)
-    except ApiError as error:  # its name is none
+    except ApiError as error:  # its name is invalid
         raise reading.source.error(step.path, str(error)) from None
     if before is None and (step.kind != COHORT or step.patch is None):
         name = f"{step.namespace}/{step.name}" if step.namespace else step.name
@@ -148,9 +151,9 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
 
 
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
-    """Return the spec of a ClusterQueue or Cohort with its quotas changed.
+    """Return the spec of a ClusterQueue or Cohort with changed quotas.
 
-    Raises `DrawError` for an amount that is none, and if no flavor has the resource, or several have it.
+    Raises `DrawError` for an invalid amount, or if not exactly one flavor has the resource.
     """
     for field in _AMOUNTS:
         for resource, amount in getattr(change, field).items():

@@ -1,1 +1,1 @@
-"""Play a manager of MultiKueue and its worker clusters."""
+"""Simulate a MultiKueue manager and its worker clusters."""

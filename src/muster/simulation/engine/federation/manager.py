@@ -1,7 +1,8 @@
-"""The manager of a MultiKueue in virtual time: `multicluster.dispatch` decides, and worker clusters do what it plans.
+"""A MultiKueue manager in virtual time. `multicluster.dispatch` decides, and the worker clusters execute its plans.
 
-Requests take no time. So a workload that got quota is cloned, admitted and started within one moment where there is
-room. A cluster that is lost runs on, and the manager neither sees nor changes anything there until it is back.
+Requests take no time, so a workload that gets quota is cloned, admitted and started at the same time if there is room.
+A worker cluster whose connection is lost keeps running; the manager sees and changes nothing there until it is
+connected again.
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -41,9 +42,10 @@ from muster.simulation.scenario.reading import Reading
 
 
 class Route(Struct, frozen=True):
-    """Where the workloads of a ClusterQueue are sent.
+    """The worker clusters for the workloads of a ClusterQueue.
 
-    check: its AdmissionCheck. clusters: worker clusters in order of preference.
+    check: the ClusterQueue's AdmissionCheck.
+    clusters: the names of the worker clusters, in order of preference.
     """
 
     check: str
@@ -51,10 +53,12 @@ class Route(Struct, frozen=True):
 
 
 class _Dispatch(Struct):
-    """A workload that has quota in the manager and is sent to worker clusters.
+    """A workload that has quota in the manager and is dispatched to worker clusters.
 
-    workload: without its status. status: as the manager stores it. home: the worker cluster that runs its job, or will.
-    wake_at: when to examine it again, in seconds from the start; None if only a change can matter.
+    workload: the workload without its status.
+    status: the status that the manager stores.
+    home: the name of the worker cluster that runs its job, or will run it; "" if that is not decided.
+    wake_at: the time of the next decision, in seconds from the start; None if only a change can matter.
     """
 
     job: SimulatedJob
@@ -66,10 +70,10 @@ class _Dispatch(Struct):
 
 
 class ManagerEngine(Engine):
-    """The simulated manager, which sends workloads to worker clusters.
+    """A simulated manager, which dispatches workloads to worker clusters.
 
-    It runs the jobs of queues without the admission check itself.
-    routes: by ClusterQueue.
+    Jobs in queues without the admission check run in the manager itself.
+    routes: the route of each ClusterQueue, by name.
     """
 
     def __init__(
@@ -88,9 +92,9 @@ class ManagerEngine(Engine):
         self._workers: dict[str, WorkerEngine] = {}
         self._dispatches: dict[str, _Dispatch] = {}
         self._lost_since: dict[str, datetime] = {}
-        self._unseen: dict[str, None] = {}  # the keys to look at
-        self._busy: dict[str, WorkerEngine] = {}  # workers with something to decide
-        self._waking: dict[str, None] = {}  # the keys that may have to be looked at later
+        self._unseen: dict[str, None] = {}  # the keys of workloads to decide about
+        self._busy: dict[str, WorkerEngine] = {}  # the workers that have something to decide
+        self._waking: dict[str, None] = {}  # the keys of workloads to possibly decide about later
         by_start = configuration.multi_kueue.dispatcher_name == EARLIEST_START
         prospects = Prospects(self._find_queue_there, self._list_sent, self._forecaster.find_run_time)
         self._prospects = prospects if by_start else None
@@ -98,7 +102,7 @@ class ManagerEngine(Engine):
     def add_worker(self, worker: WorkerEngine, losses: Sequence[tuple[float, float]]) -> None:
         """Add a worker cluster.
 
-        losses: when the manager loses it and reaches it again, in seconds from the start.
+        losses: the times at which the manager loses and regains the connection, in seconds from the start.
         """
         self._workers[worker.name] = worker
         for at, until in list_outages(losses):
@@ -112,7 +116,7 @@ class ManagerEngine(Engine):
         return tuple(self._workers.values())
 
     def require_queues(self, reading: Reading, site: Site) -> None:
-        """Raise an error if no worker cluster has the LocalQueue of some work, because its jobs could run nowhere."""
+        """Raise an error if some work's LocalQueue exists in no worker cluster, because its jobs could run nowhere."""
         for number, work in enumerate(reading.scenario.spec.work):
             queue = site.templates[work.name].local_queue
             route = self._routes.get(self._local.get(queue, ""))
@@ -124,14 +128,14 @@ class ManagerEngine(Engine):
     def on_clone(self, worker: WorkerEngine, key: str) -> None:
         """Record that the clone of a workload changed in a worker cluster.
 
-        The manager does not see it while the cluster is lost.
+        While the connection to the cluster is lost, the manager does not see the change.
         """
         self._busy[worker.name] = worker
         if worker.name not in self._lost_since:
             self._unseen[key] = None
 
     def settle(self) -> None:
-        """Decide in the manager and its worker clusters until nothing is left to decide at this moment.
+        """Make decisions in the manager and its worker clusters until nothing is left to decide at this time.
 
         The use of quota in the worker clusters is recorded after that.
         """
@@ -153,11 +157,11 @@ class ManagerEngine(Engine):
             worker.record_uses()
 
     def _look_at_news(self) -> None:
-        """Decide about the workloads whose clones changed; first about all but those that only need a home.
+        """Decide about the workloads whose clones changed, starting with those that do more than wait for a home.
 
-        If there are any, those that need a home wait until the next call. Meanwhile such a clone may lose its quota to
-        the clone of a workload that got quota in the manager when another one ended. A real cluster has the same delay:
-        it learns of a clone's quota from the worker, and of its own decisions at once.
+        If there are any of these, workloads without a home wait until the next call. In between, such a clone may lose
+        its quota to the clone of a workload that got quota in the manager when another one ended. A real cluster has
+        the same delay, because it learns of a clone's quota from the worker, but of its own decisions immediately.
         """
         news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
         urgent = {key: None for key, one in news.items() if not self._needs_home(one)}
@@ -167,7 +171,7 @@ class ManagerEngine(Engine):
                 self._decide_dispatch(key, one)
 
     def _needs_home(self, one: _Dispatch) -> bool:
-        """Return whether a workload has no home yet although a reachable worker cluster has given its clone quota."""
+        """Return whether a workload has no home although a connected worker cluster has given its clone quota."""
         if one.home or is_true(one.status.conditions, EVICTED):
             return False
         names = [name for name in one.route.clusters if name not in self._lost_since]
@@ -186,7 +190,7 @@ class ManagerEngine(Engine):
         never = len(waits) == len(one.route.clusters) and all(wait.never for _, wait in waits)
         return Waiting(job.submission.name, why or "no cluster takes it", never=never)
 
-    # Clusters that come and go.
+    # Connections to worker clusters.
 
     def _mark_lost(self, name: str) -> None:
         self._lost_since[name], self._workers[name].is_lost = self._moment, True
@@ -196,7 +200,7 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
 
     def _mark_reached(self, name: str) -> None:
-        """Record that a worker cluster is reached again, and examine all workloads that it has or could run.
+        """Record that a worker cluster is connected again, and decide about all workloads that it has or could run.
 
         Clones of workloads that no longer exist are removed.
         """
@@ -209,15 +213,15 @@ class ManagerEngine(Engine):
                 self._unseen[key] = None
             else:
                 worker.remove_clone(key)
-                self._unseen.pop(key, None)  # it is looked at in its turn, once it gets quota
+                self._unseen.pop(key, None)  # it is decided about when it gets quota
         for key, one in self._dispatches.items():
             if not one.home and name in one.route.clusters:
                 self._unseen[key] = None
 
     def _check_queues(self, cluster: str) -> None:
-        """Update whether the queues that send workloads to this cluster are active.
+        """Update whether the queues that dispatch workloads to this cluster are active.
 
-        Such a queue is active if the manager reaches at least one of its clusters.
+        Such a queue is active if the manager is connected to at least one of its clusters.
         """
         usable = {name: name not in self._lost_since for name in self._workers}
         for queue, route in self._routes.items():
@@ -246,7 +250,7 @@ class ManagerEngine(Engine):
         self._unseen[key] = None
 
     def _make_workload(self, job: SimulatedJob) -> Workload:
-        """Return the workload of a job, with the number of pods that it has."""
+        """Return the Workload of a job with its current number of pods."""
         spec, namespace = job.known.template.workload.spec, job.workload.namespace
         first, count = spec.pod_sets[0], job.workload.podsets[0].count
         if first.count != count:
@@ -263,9 +267,10 @@ class ManagerEngine(Engine):
             self._begin_eviction(one, reason, "Preempted")
 
     def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
-        """Evict a workload: it gives its quota back once no worker cluster has its clone.
+        """Start to evict a workload: its quota is released once no worker cluster has its clone.
 
-        That may be later, if its home is lost. The eviction and the lost work are recorded now, as in a cluster.
+        That may be later, if the connection to its home is lost. The eviction and the lost work are recorded now, as in
+        a cluster.
         """
         super()._evict_from_nodes(one.job)
         one.status = evict(one.status, reason, message, self._moment)
@@ -274,13 +279,13 @@ class ManagerEngine(Engine):
         self._unseen[one.job.workload.key] = None
 
     def _evict_from_nodes(self, job: SimulatedJob) -> None:
-        if not job.workload.evicted:  # else `_begin_eviction` has recorded the eviction
+        if not job.workload.evicted:  # otherwise `_begin_eviction` has recorded the eviction
             super()._evict_from_nodes(job)
 
     def _decide_dispatch(self, key: str, one: _Dispatch) -> None:
-        """Decide where a workload runs, as the manager's controller does after each change, and carry the plan out.
+        """Decide where a workload runs, as the manager's controller does after each change, and execute the plan.
 
-        The decision is added to the record of decisions, if there is one.
+        The decision is added to the log of decisions, if there is one.
         """
         view = self._make_view(key, one)
         plan = decide(view, self._settings_of_dispatch, self._moment)
@@ -290,7 +295,7 @@ class ManagerEngine(Engine):
         one.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
         if one.wake_at is not None:
             self._waking[key] = None
-        if plan.home != one.home:  # the controller would store the home now, and act on it in its next decision
+        if plan.home != one.home:  # the controller would store the home now, and use it in its next decision
             one.home = plan.home
             self._unseen[key] = None
             return
@@ -302,11 +307,11 @@ class ManagerEngine(Engine):
     def _make_view(self, key: str, one: _Dispatch) -> DispatchView:
         workload = Workload(metadata=one.workload.metadata, spec=one.workload.spec, status=one.status)
         remotes = tuple(self._estimate(one, self._describe(key, name)) for name in self._list_clusters(one))
-        # The status of the job at home is shown here at once.
+        # the status of the job at its home is copied immediately
         return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
 
     def _estimate(self, one: _Dispatch, remote: Remote) -> Remote:
-        """Return a cluster with the seconds until the job would start there, if that decides where it goes.
+        """Return a worker cluster with the estimated seconds until the job would start there, if the estimate matters.
 
         Otherwise return `remote` unchanged.
         """
@@ -314,7 +319,7 @@ class ManagerEngine(Engine):
         if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
             return remote
         if not count_room(one.status, self._settings_of_dispatch, self._moment):
-            return remote  # this decision chooses no cluster
+            return remote  # this decision selects no cluster
         return replace(remote, seconds=self._prospects.estimate(one.job, name, self._moment))
 
     def _find_queue_there(self, local_queue: str, cluster: str) -> ClusterQueue | None:
@@ -324,7 +329,7 @@ class ManagerEngine(Engine):
         return (Sent(one.job, one.home, one.status.nominated_cluster_names) for one in self._dispatches.values())
 
     def _list_clusters(self, one: _Dispatch) -> list[str]:
-        """Return the worker clusters of a workload's route, and its home if that is no longer among them."""
+        """Return the worker clusters of a workload's route, and its home if that is not among them."""
         clusters = list(one.route.clusters)
         return clusters if not one.home or one.home in clusters else [*clusters, one.home]
 
@@ -344,7 +349,7 @@ class ManagerEngine(Engine):
             self._workers[plan.mirror].start_job(key)
 
     def _note_progress(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
-        """Note what a plan showed: the job has started or ended, or the workload is evicted or back in its queue."""
+        """Record what a plan showed: that the job started or ended, or that the workload is evicted or queued again."""
         if is_true(one.status.conditions, FINISHED):
             self._finish(key, one)
             return
@@ -361,7 +366,7 @@ class ManagerEngine(Engine):
     def _finish(self, key: str, one: _Dispatch) -> None:
         """End a workload that ended at its home, record this, and free its quota.
 
-        Copies in lost worker clusters are removed once these are reached again.
+        Clones in disconnected worker clusters are removed when these are connected again.
         """
         clone = self._workers[one.home].get(key)
         assert clone is not None, "it has ended at home"

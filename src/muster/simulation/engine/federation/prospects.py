@@ -1,7 +1,7 @@
 """Estimate when a job would start in each worker cluster, for the dispatcher of the earliest start.
 
-The estimate is that of a manager (`multicluster.dispatch.earliest`). What the manager has in the clusters is read
-once for a while, and what is sent meanwhile is added, as a manager does it (`multicluster.prospects`).
+The estimate is the same as a manager's (`multicluster.dispatch.earliest`). The load of the clusters is read once and
+used for a while; jobs dispatched in the meantime are added to it, as in a manager (`multicluster.prospects`).
 """
 
 from collections import Counter
@@ -16,16 +16,16 @@ from muster.multicluster.prospects import KEPT_SECONDS, UNKNOWN_SECONDS
 from muster.queueing.scheduling.estimate import RunTime, estimate_rest
 from muster.simulation.engine.job import SimulatedJob
 
-# A reading is kept longer than by a manager, whose jobs come less quickly than its processor reads them.
+# The load is used for longer than in a manager, whose jobs arrive more slowly than the processor reads the load.
 _KEPT_SECONDS_PER_JOB = 0.01
 
 _EMPTY = Load()
 
 
 class Sent(Struct, frozen=True):
-    """A job that a manager sent to worker clusters.
+    """A job that a manager dispatched to worker clusters.
 
-    home: the cluster that runs it or will run it; empty if it still waits in all of `clusters`.
+    home: the cluster that runs the job or will run it; "" if it still waits in all of `clusters`.
     """
 
     job: SimulatedJob
@@ -34,7 +34,7 @@ class Sent(Struct, frozen=True):
 
 
 class Prospects:
-    """The estimates of when a manager's jobs would start in each worker cluster."""
+    """Estimates of when a manager's jobs would start in each worker cluster."""
 
     def __init__(
         self,
@@ -42,21 +42,21 @@ class Prospects:
         list_sent: Callable[[], Iterable[Sent]],
         find_run_time: Callable[[SimulatedJob], RunTime],
     ) -> None:
-        """Start without knowledge.
+        """Start without any known load.
 
-        find_queue: returns the ClusterQueue behind a LocalQueue in a worker cluster, with its present status.
-        list_sent: returns the manager's jobs in worker clusters. find_run_time: returns what is known of how long a job
-        runs.
+        find_queue: returns the ClusterQueue behind a LocalQueue in a worker cluster, with its current status.
+        list_sent: returns the manager's jobs in worker clusters.
+        find_run_time: returns the expected run time of a job.
         """
         self._find_queue = find_queue
         self._list_sent = list_sent
         self._find_run_time = find_run_time
-        self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and LocalQueue there
-        self._counted: set[tuple[str, str]] = set()  # the keys of jobs, and clusters
+        self._loads: dict[tuple[str, str], Load] = {}  # by cluster, and LocalQueue in that cluster
+        self._counted: set[tuple[str, str]] = set()  # pairs of a job's key and a cluster
         self._good_until: datetime | None = None
 
     def estimate(self, job: SimulatedJob, cluster: str, now: datetime) -> float | None:
-        """Return the seconds until a job would start in a cluster if it went there now; None if that is unknown."""
+        """Return the seconds until a job would start in a cluster if it were dispatched now; None if unknown."""
         queue = self._find_queue(job.workload.local_queue, cluster)
         if queue is None:
             return None
@@ -65,7 +65,7 @@ class Prospects:
         return seconds_until_start(_measure(job), queue, load, self._find_remaining_seconds(job, timedelta()))
 
     def add(self, sent: Sent, now: datetime) -> None:
-        """Count a job in the load of its home, or of all its worker clusters without a home; each only once."""
+        """Add a job to the load of its home, or to all its worker clusters if it has no home; only once for each."""
         for cluster in (sent.home,) if sent.home else sent.clusters:
             key = sent.job.workload.key, cluster
             if key in self._counted:
@@ -93,7 +93,7 @@ class Prospects:
 
 
 def _measure(job: SimulatedJob) -> Mapping[str, int]:
-    """Return the amounts that a job requests, by resource, from its quota in the manager."""
+    """Return the amounts of a job's quota in the manager, by resource."""
     total = Counter[str]()
     for (_, resource), amount in (job.workload.usage or {}).items():
         total[resource] += amount

@@ -1,4 +1,4 @@
-"""Find where the workloads of each ClusterQueue of a manager go, and refuse what cannot be simulated. Pure."""
+"""Find where the workloads of a manager's ClusterQueues are dispatched, and refuse what cannot be simulated. Pure."""
 
 from collections.abc import Collection, Iterator
 
@@ -25,11 +25,11 @@ _ACTIVE = AdmissionCheckStatus(conditions=(Condition(type=ACTIVE, status="True",
 def find_routes(
     reading: Reading, site: Site, configuration: Configuration, clusters: Collection[str]
 ) -> dict[str, Route]:
-    """Return where the workloads of each ClusterQueue are sent, by its name; ClusterQueues that send none are left out.
+    """Return the route of each ClusterQueue that dispatches workloads, by name.
 
-    clusters: the worker clusters of the scenario. Raises `ScenarioError` if a check is not one of MultiKueue, names an
-    object that the scenario does not have, the dispatcher cannot be simulated, or no ClusterQueue sends workloads to
-    one of the clusters.
+    clusters: the names of the scenario's worker clusters.
+    Raises `ScenarioError` if a check is not MultiKueue's, an object is missing in the scenario, the dispatcher cannot
+    be simulated, or no ClusterQueue dispatches to one of the clusters.
     """
     for one in site.connections:
         if one.metadata.name not in clusters:
@@ -76,7 +76,7 @@ def _list_routes(
 
 
 def _refuse(reading: Reading, kind: str, name: str, why: str) -> ScenarioError:
-    """Return an error about an object that names its file, or the scenario's file if no manifest has the object."""
+    """Return an error about an object, with the file of its manifest, or with the scenario's file if it has none."""
     for one in reading.manifests:
         if one.document["kind"] == kind and one.document["metadata"].get("name") == name:
             return ScenarioError(f"{one.title_with_line}: {why}")

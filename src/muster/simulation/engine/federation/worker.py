@@ -1,6 +1,7 @@
-"""A worker cluster of a MultiKueue: its queues decide about clones, and a clone's job runs once this is its home.
+"""A simulated worker cluster of MultiKueue. Its queues decide about clones of workloads.
 
-A clone has quota and no pods. What becomes of clones is told the manager, who decides (`engine.manager`).
+A clone's job runs only after the manager has chosen this cluster as its home; until then the clone has quota but no
+pods. The manager is told about each change of a clone, and decides (`engine.manager`).
 """
 
 from collections import Counter
@@ -25,21 +26,24 @@ from muster.simulation.engine.site import Site
 from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.scenario.model import Spec
 
-# The starts of a clone are numbered from one that no other clone of the workload reaches.
+# The starts of a clone are numbered from a start that no other clone of the workload reaches.
 _STARTS_BITS = 20
 
-# Called with a cluster and the key of a clone of which something changed.
+# Called with a worker cluster and the key of a changed clone.
 Notice = Callable[["WorkerEngine", str], None]
 
 
 class Clone(Struct):
-    """A workload of the manager in a simulated worker cluster.
+    """The clone of a manager's workload in a simulated worker cluster.
 
-    job: its job in the worker. workload: as the manager has it. assignment: what its queue gave it; None while it
-    waits.
-    admitted_at: when it got quota. is_home: whether its job was created here. was_evicted: whether it lost its quota,
-    which the manager has not seen yet. ended_at: when it ended, in seconds from the start. remote: what the manager
-    sees, until something changes.
+    job: the job in the worker cluster.
+    workload: the workload as the manager has it.
+    assignment: the flavors that its queue assigned; None while it waits.
+    admitted_at: the time at which it got quota.
+    is_home: whether its job was created in this cluster.
+    was_evicted: whether it has lost its quota, before the manager has seen that.
+    ended_at: the time at which it ended, in seconds from the start.
+    remote: the state that the manager sees, until something changes.
     """
 
     job: SimulatedJob
@@ -55,7 +59,8 @@ class Clone(Struct):
 class WorkerEngine(Engine):
     """A simulated worker cluster. It records the starts of jobs; the manager records everything else about them.
 
-    name: its name. is_lost: whether the manager cannot reach it.
+    name: the name of the cluster.
+    is_lost: whether the manager's connection to it is lost.
     """
 
     def __init__(
@@ -74,8 +79,8 @@ class WorkerEngine(Engine):
         self._notice = notice
         self._clones: dict[str, Clone] = {}
         self._nothing = Remote(name, is_tried=True)
-        self._created = 0  # how many clones have been
-        self._uses: Counter[tuple[str, str, str]] = Counter()  # how the use of quota changes at this moment
+        self._created = 0  # the number of clones created so far
+        self._uses: Counter[tuple[str, str, str]] = Counter()  # the changes of quota use at this time
 
     def list_keys(self) -> list[str]:
         """Return the keys of the workloads that have a clone in this worker cluster."""
@@ -86,7 +91,7 @@ class WorkerEngine(Engine):
         return local_queue in self._local
 
     def describe_queue(self, local_queue: str) -> ClusterQueue | None:
-        """Return the ClusterQueue behind a LocalQueue, with its present status; None if there is none."""
+        """Return the ClusterQueue behind a LocalQueue, with its current status; None if it does not exist."""
         name = self._local.get(local_queue, "")
         queue, node = self._cluster_queues.get(name), self._tree.queues.get(name)
         if queue is None or node is None:
@@ -99,16 +104,16 @@ class WorkerEngine(Engine):
         return key in self._clones
 
     def get(self, key: str) -> Clone | None:
-        """Return the clone of a workload; None if there is none."""
+        """Return the clone of a workload; None if it does not exist."""
         return self._clones.get(key)
 
     def add_clone(self, one: SimulatedJob, workload: Workload) -> None:
-        """Create the clone of a workload here, and put it in its ClusterQueue if its LocalQueue exists."""
+        """Create the clone of a workload, and add it to its ClusterQueue if its LocalQueue exists."""
         now = self._start + timedelta(seconds=self.record.now)
         self._created += 1
         info = replace(
             one.workload,
-            uid=f"{self._created:0{DIGITS}}",  # of clones that come at once, the first one created is first
+            uid=f"{self._created:0{DIGITS}}",  # orders clones that are created at the same time
             queue=self._local.get(one.workload.local_queue, ""),
             usage=None,
             reserved=None,
@@ -116,7 +121,7 @@ class WorkerEngine(Engine):
             created=now,
             queued=now,
         )
-        # Another clone of this name may start later: the number of the start tells their ends apart.
+        # The number of the start distinguishes its end from the end of a later clone with the same name.
         job = SimulatedJob(
             one.number, one.submission, one.known, info, one.end, one.work, None, starts=self._created << _STARTS_BITS
         )
@@ -127,7 +132,7 @@ class WorkerEngine(Engine):
         self._note_change(info.key)
 
     def start_job(self, key: str) -> None:
-        """Create the job of a clone that has quota, so that it requests nodes. Do nothing if the job exists."""
+        """Create the job of a clone that has quota, so that it requests nodes. Does nothing if the job exists."""
         clone = self._clones[key]
         if not clone.is_home and clone.assignment is not None:
             clone.is_home = True
@@ -136,7 +141,7 @@ class WorkerEngine(Engine):
             self._note_change(key)
 
     def remove_clone(self, key: str) -> None:
-        """Remove a clone and its job, with their quota and nodes, and tell the manager. The clone must exist."""
+        """Remove a clone and its job, with their quota and nodes, and notify the manager. The clone must exist."""
         clone = self._clones.pop(key)
         self._jobs.pop(key, None)
         self._readiness.forget(key)
@@ -150,7 +155,7 @@ class WorkerEngine(Engine):
         self._notice(self, key)
 
     def describe(self, key: str) -> Remote:
-        """Return what the manager sees of a workload in this worker cluster: an empty `Remote` if there is no clone."""
+        """Return what the manager sees of a workload in this worker cluster; an empty `Remote` without a clone."""
         clone = self._clones.get(key)
         if clone is None:
             return self._nothing
@@ -172,7 +177,7 @@ class WorkerEngine(Engine):
         return self._explain(job, {})
 
     def record_uses(self) -> None:
-        """Record by how much the use of quota changed at this moment; changes that cancel out are left out."""
+        """Record the changes of quota use at this time, without changes that cancel out."""
         for (queue, flavor, resource), amount in self._uses.items():
             if amount:
                 self.record.change(self.record.now, self._scope + queue, flavor, resource, amount)
@@ -191,7 +196,7 @@ class WorkerEngine(Engine):
         clone = self._clones[job.workload.key]
         clone.assignment = assignment
         moment = self._start + timedelta(seconds=self.record.now)
-        clone.admitted_at = moment.replace(microsecond=0)  # as the API has it
+        clone.admitted_at = moment.replace(microsecond=0)  # the API's precision
         if clone.is_home and (self.is_lost or not clone.was_evicted):  # its cluster resumes it without the manager
             clone.was_evicted = False
             self._await_pods(job, assignment)

@@ -1,1 +1,1 @@
-"""Place gangs on the nodes of a simulation, by the decisions of the scheduler."""
+"""Place gangs on the nodes of a simulation, with the scheduler's own decisions."""

@@ -1,4 +1,4 @@
-"""Make what the jobs of a simulation ask of the nodes: the shapes of their pods, and whom they may displace."""
+"""Make the requests of jobs for nodes: the shapes of their pods, and the gangs that they may preempt."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,14 +14,15 @@ from muster.simulation.engine.nodes.gangask import GangAsk, make_criteria
 from muster.simulation.engine.nodes.pinning import Pins, index_hosts, pin
 from muster.simulation.engine.templates import KnownTemplate
 
-# How many shapes of pods are kept.
+# The maximum number of cached shapes.
 _MOST_SHAPES = 50_000
 
 
 class AskMaker:
-    """The maker of gangs' requests for nodes.
+    """A maker of gangs' requests for nodes.
 
-    flavors: by name. least: the seconds from its start for which every gang is protected from preemption.
+    flavors: the ResourceFlavors by name.
+    least: the seconds for which every gang is protected from preemption after its start.
     """
 
     def __init__(self, nodes: Iterable[Node], flavors: Mapping[str, FlavorSpec], least: float) -> None:
@@ -30,7 +31,7 @@ class AskMaker:
         self._flavors = flavors
         self._least = least
         self._precedences: dict[Hashable, Precedence] = {}  # by the key of a template
-        # By the key of a template, the number of a podset, its flavors, and the labels of a domain.
+        # By the key of a template, the index of a podset, its flavors, and the labels of a domain.
         self._shapes: dict[tuple[Hashable, int, tuple[str, ...], tuple[tuple[str, str], ...]], Shape] = {}
 
     def list_shapes_of_works(self) -> Iterable[tuple[int, Shape]]:
@@ -42,7 +43,7 @@ class AskMaker:
     def count_shapes(self, job: SimulatedJob, assignment: Assignment | None) -> Mapping[Shape, int]:
         """Return how many pods of each shape a job has.
 
-        Pods assigned to a topology domain select the domain's labels.
+        Pods that are assigned to a topology domain select the domain's labels.
         """
         shapes: Counter[Shape] = Counter()
         for number, podset in enumerate(job.workload.podsets):
@@ -61,9 +62,9 @@ class AskMaker:
         return pin(shapes, [one.places for one in assignment.podsets], self._hosts)
 
     def ask_for_all(self, job: SimulatedJob, assignment: Assignment | None, epoch: float) -> GangAsk:
-        """Return the request of a gang for nodes for all its pods.
+        """Return a gang's request for nodes for all its pods.
 
-        The nodes are those that admission chose, or are in the topology domains that it chose.
+        The nodes are those that admission chose, or nodes in the topology domains that it chose.
         """
         has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
         pins = self._pin(job, assignment) if assignment is not None and has_places else None
@@ -75,9 +76,9 @@ class AskMaker:
     def ask_for_rest(
         self, job: SimulatedJob, lacking: Mapping[Shape, int], guests: Mapping[tuple[Shape, str], int], epoch: float
     ) -> GangAsk:
-        """Return the request of a broken gang for nodes for its missing pods.
+        """Return a broken gang's request for nodes for its missing pods.
 
-        guests: how many pods it has on each node.
+        guests: the number of pods of each shape that it has on each node.
         """
         given = job.assignment
         has_places = given is not None and any(one.places is not None for one in given.podsets)
@@ -94,12 +95,15 @@ class AskMaker:
         return self.make_ask(job, lacking, epoch, broken=True, pins=pins, has_places=has_places, running=running)
 
     def ask_for_more(self, job: SimulatedJob, pods: int, epoch: float) -> GangAsk:
-        """Return the request of a running elastic gang for nodes for `pods` more pods. Its pods must have one shape."""
+        """Return a running elastic gang's request for nodes for `pods` additional pods.
+
+        Its pods must have one shape.
+        """
         (shape,) = self.count_shapes(job, job.assignment)
         return self.make_ask(job, {shape: pods}, epoch)
 
     def find_host(self, node: str) -> str:
-        """Return the host name of a node, by which topologies know it; the node's name if it has none of its own."""
+        """Return the host name label of a node, by which topologies know it; the node's name if it has no label."""
         return self._names.get(node, node)
 
     def make_ask(
@@ -113,15 +117,19 @@ class AskMaker:
         has_places: bool = False,
         running: tuple[str, ...] = (),
     ) -> GangAsk:
-        """Return the request of a gang for nodes for some pods.
+        """Return a gang's request for nodes for some pods.
 
-        epoch: now, in seconds since the epoch. broken: whether other pods of the gang have nodes.
-        running: the node of each of its pods that runs.
+        shapes: the number of pods by shape.
+        epoch: the current time, in seconds since the epoch.
+        broken: whether other pods of the gang have nodes.
+        pins: the nodes that admission chose for the pods; None if it chose none.
+        has_places: whether admission chose nodes or domains.
+        running: the node of each running pod of the gang.
         """
         tenant = job.workload.queue or job.workload.namespace
         # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
         priority, precedence = job.known.template.pod_priority, self._find_precedence(job.known)
-        if job.submission.priority is not None and not job.workload.queue:  # no queue goes by it instead
+        if job.submission.priority is not None and not job.workload.queue:  # no queue uses the priority instead
             priority = job.submission.priority
             precedence = precedence.with_priority(priority)
         criteria = make_criteria(priority, tenant, epoch, broken=broken)
@@ -149,9 +157,10 @@ class AskMaker:
     def find_shape(
         self, job: SimulatedJob, number: int, flavors: tuple[str, ...], domain: tuple[tuple[str, str], ...] = ()
     ) -> Shape:
-        """Return the shape of a podset's pods, with the labels and tolerations of the flavors that it got.
+        """Return the shape of a podset's pods, with the labels and tolerations of its assigned flavors.
 
-        number: the index of the podset. domain: the labels of the topology domain that its pods are for.
+        number: the index of the podset.
+        domain: the labels of the topology domain for its pods.
         """
         key = job.known.key, number, flavors, domain
         known = self._shapes.get(key)
@@ -172,5 +181,5 @@ class AskMaker:
 
 
 def _list_flavors(assignment: PodSetAssignment | None) -> tuple[str, ...]:
-    """Return the sorted names of the flavors that a podset got; none without an assignment."""
+    """Return the sorted names of the flavors that are assigned to a podset; empty without an assignment."""
     return () if assignment is None else tuple(sorted({choice.flavor for choice in assignment.flavors.values()}))

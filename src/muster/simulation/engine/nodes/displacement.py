@@ -1,4 +1,4 @@
-"""Find the gangs that a gang displaces from their nodes, by the priority of their pods. Pure."""
+"""Find the gangs that a gang preempts on their nodes, by the priority of their pods. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
@@ -11,11 +11,11 @@ from muster.gang.order.preemption import Candidate, compute_resistance, compute_
 
 
 class Precedence(Struct, frozen=True):
-    """Which gangs a gang may preempt, and which gangs may preempt it.
+    """The gangs that a gang may preempt, and the gangs that may preempt it.
 
-    strength: the gang preempts gangs of less resistance; None if it preempts none.
-    resistance: a gang needs more strength than this to preempt the gang; None if none may.
-    protection: for how many seconds from its start it is not preempted.
+    strength: the gang preempts gangs with a lower resistance; None if it preempts none.
+    resistance: a gang with a higher strength may preempt this gang; None if none may.
+    protection: the seconds after its start during which it is not preempted.
     """
 
     strength: int | None = None
@@ -24,7 +24,10 @@ class Precedence(Struct, frozen=True):
 
     @classmethod
     def of(cls, pods: Sequence[Pod], least: float) -> Self:
-        """Return the precedence of a gang that has these kinds of pods. least: the protection of every gang."""
+        """Return the precedence of a gang with these kinds of pods.
+
+        least: the minimum protection of every gang, in seconds.
+        """
         return cls(
             compute_strength(pods), compute_resistance(pods), max(protected_until(pod, 0.0, least) for pod in pods)
         )
@@ -38,9 +41,10 @@ class Precedence(Struct, frozen=True):
         )
 
     def candidate(self, key: str, guests: Sequence[str], started: float) -> Candidate | None:
-        """Return the gang as a candidate to be preempted with all its pods; None if no gang may preempt it.
+        """Return the gang as a candidate for preemption with all its pods; None if no gang may preempt it.
 
-        guests: its entries on nodes. started: in seconds since the epoch.
+        guests: the ids of its entries on nodes.
+        started: the start time, in seconds since the epoch.
         """
         if self.resistance is None:
             return None
@@ -51,6 +55,6 @@ PRECEDES_NONE = Precedence()
 
 
 def find_end_of_protection(candidates: Iterable[Candidate], strength: int, now: float) -> float | None:
-    """Return when the first gang weaker than `strength` loses its protection; None if none is protected."""
+    """Return when the first candidate weaker than `strength` loses its protection; None if none is protected."""
     times = (one.protected for one in candidates if one.resistance < strength and one.protected > now)
     return min(times, default=None)

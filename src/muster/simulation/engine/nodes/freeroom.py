@@ -1,4 +1,4 @@
-"""Measure how much of the nodes is free, and how many pods of each work would fit there."""
+"""Measure the free room on the nodes, and how many pods of each source of work would fit there."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -8,16 +8,16 @@ from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Shape
 from muster.simulation.outcome.fragmentation import FreeRoom, FreeRooms
 
-# For the pods of more works, nothing is measured.
+# The maximum number of sources of work to measure.
 _MOST_WORKS = 6
 _PODS = "pods"
 
 
 def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[str, Shape]], now: float) -> None:
-    """Add a sample of the free room for each source of work's pods to `rooms`, if one is due.
+    """Add a sample of the room for each source of work's pods to `rooms`, if a sample is due.
 
-    shapes: sources of work and the shapes of their pods; the first shape of a source counts. Only the first few sources
-    are measured.
+    shapes: pairs of a source of work and a shape of its pods; only the first shape of each source is measured. Only the
+    first few sources are measured.
     """
     if not rooms.is_due(now):
         return
@@ -37,12 +37,12 @@ def measure_rooms(rooms: FreeRooms, capacity: Capacity, shapes: Iterable[tuple[s
 
 
 def find_scarcest(capacity: Capacity, shape: Shape) -> tuple[str, int]:
-    """Return the resource of which a pod needs the largest share of all nodes, and how much it needs."""
+    """Return the resource of which a pod needs the largest share of all nodes, and the amount that it needs."""
     total = sum_capacity(capacity)
     asked = [(resource, amount) for resource, amount in shape.requests if resource != _PODS] or list(shape.requests)
     return max(asked, key=lambda one: one[1] / max(total.get(one[0], 0), 1))
 
 
 def sum_capacity(capacity: Capacity) -> dict[str, int]:
-    """Return how much of each resource the nodes have together."""
+    """Return the total capacity of the nodes, by resource."""
     return {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}

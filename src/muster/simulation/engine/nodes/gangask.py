@@ -1,4 +1,4 @@
-"""Define what a gang of a simulation asks of the nodes, as the scheduler's decisions need it."""
+"""The request of a simulated gang for nodes, in the form that the scheduler's decisions need."""
 
 from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
@@ -22,13 +22,17 @@ from muster.simulation.engine.nodes.pinning import Pins, place_pinned
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang's request for nodes.
 
-    alike: a key that gangs with the same pods share: one refusal answers for all of them, whenever they end.
-    shapes: its pods. lasts: when it ends, from its start; None if that is unknown. precedence: which gangs it preempts.
-    pins: the nodes that its admission chose, if it did. has_places: whether its admission chose nodes or domains.
-    subject: its job, for records.
-    uniform: its pods, if all have one shape without rules about other pods and admission chose no nodes.
-    near: how close to each other, and to the gang's running pods, its pods must be; None if they may be anywhere.
-    running: the node of each running pod, if it matters. is_elastic: whether single pods may leave later.
+    alike: a key that is equal for gangs with equal pods. One refusal applies to all of them, whenever they end.
+    shapes: the number of pods by shape.
+    lasts: when the gang ends, from its start; None if unknown.
+    precedence: the gangs that it may preempt, and that may preempt it.
+    pins: the nodes that admission chose; None if it chose none.
+    has_places: whether admission chose nodes or domains.
+    subject: the job, for records.
+    uniform: the shape and number of its pods, if they have one shape without rules about other pods and no pins.
+    near: how close together the pods must be, including the gang's running pods; None if they may be anywhere.
+    running: the node of each running pod, if it matters.
+    is_elastic: whether single pods may be removed later.
     """
 
     key: str
@@ -61,7 +65,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         running: tuple[str, ...] = (),
         is_elastic: bool = False,
     ) -> "GangAsk":
-        """Return the request of a gang for nodes, with the fields that follow from the others."""
+        """Return the request of a gang for nodes, including the fields that follow from the others."""
         alike: Hashable = frozenset(shapes.items() if pins is None else pins.items())
         uniform = next(iter(shapes.items())) if len(shapes) == 1 and pins is None and near is None else None
         if uniform is not None and uniform[0].meets_others:
@@ -75,19 +79,23 @@ class GangAsk(Struct, frozen=True, eq=False):
     def equivalence(self) -> Hashable:
         """The key of the request's equivalence class.
 
-        It includes the gang's end, which decides whether it may pass the head.
+        It includes the gang's end, which decides whether the gang may pass the head.
         """
         return self.alike, self.lasts
 
     def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes of all pods as an allowed start, or why there are none. extra_use: room to leave free."""
+        """Return the nodes for all pods, as an allowed start; or why there are none.
+
+        extra_use: additional use of the nodes to leave room for.
+        """
         outcome = self.placing(capacity, extra_use)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def placing(self, capacity: Capacity, extra_use: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
-        """Return the nodes of all pods, without a decision to start, or why there are none.
+        """Return the nodes for all pods, without a decision to start; or why there are none.
 
-        extra_use: room that others have claimed. effort: see `placement.place`.
+        extra_use: the room that others have claimed.
+        effort: as in `placement.place`.
         """
         if self.pins is not None:
             return place_pinned(capacity, self.pins, extra_use)
@@ -98,25 +106,26 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, extra_use=extra_use, effort=effort)
 
     def find_refusal(self, capacity: Capacity, extra_use: Ints) -> Refusal | None:
-        """Return why there is no room for all pods beside `extra_use`; None if there is room."""
+        """Return why all pods do not fit in addition to `extra_use`; None if they fit."""
         if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, extra_use)
         outcome = self.placing(capacity, extra_use)
         return outcome if isinstance(outcome, Refusal) else None
 
     def end(self, now: float) -> EndTime | None:
-        """Return when the gang ends if it starts now; None if that is unknown."""
+        """Return when the gang ends if it starts now; None if unknown."""
         return None if self.lasts is None else EndTime(now + self.lasts.at, self.lasts.is_enforced)
 
 
 def make_criteria(priority: int, tenant: str, created: float, *, broken: bool = False) -> OrderCriteria:
-    """Return the sort criteria of a gang among waiting gangs.
+    """Return the sort key of a gang among waiting gangs.
 
-    created: in seconds since the epoch. broken: whether the gang lacks only some of its pods.
+    created: the creation time, in seconds since the epoch.
+    broken: whether the gang lacks only some of its pods.
     """
     return OrderCriteria(broken=broken, priority=priority, tenant=tenant, created=tell_moment(created))
 
 
 def tell_moment(seconds: float) -> datetime:
-    """Return the time of day for a number of seconds since the epoch."""
+    """Return the UTC time for a number of seconds since the epoch."""
     return datetime.fromtimestamp(seconds, UTC)

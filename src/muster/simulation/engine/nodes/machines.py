@@ -1,6 +1,6 @@
-"""Place gangs on the nodes of a simulation, by the scheduler's own decisions: order, reservation and backfill.
+"""Place gangs on the nodes of a simulation, with the scheduler's own decisions: order, reservation and backfill.
 
-A gang holds what its pods use of a node as one guest, however many pods these are.
+All pods of one shape that a gang has on a node are recorded as one entry, called guest.
 """
 
 from collections import Counter
@@ -43,8 +43,10 @@ from muster.simulation.engine.nodes.passing import Passing, Uniform
 class _Held(Struct, frozen=True, eq=False):
     """A gang that has nodes.
 
-    ask: the request with which it started. started: in seconds since the epoch. guests: the shape and number of pods of
-    each of its entries on a node. ranks: for an elastic gang, which has an entry for each pod: the entry of each index.
+    ask: the request with which it started.
+    started: the start time, in seconds since the epoch.
+    guests: the shape and the number of pods of each of its entries on nodes, by the entry's id.
+    ranks: for an elastic gang, which has one entry per pod, the entry's id by the pod's index.
     """
 
     ask: GangAsk
@@ -64,32 +66,32 @@ class Machines:
         helped: Callable[[], None] = lambda: None,
         shrinks_first: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Start with nothing on the nodes.
+        """Start with empty nodes.
 
-        overtakings: how many gangs without a known end may pass a waiting one. places: where admission looks for
-        places; the gangs without places are reported to it. helped: called when such a gang leaves its nodes, and when
-        nodes change, if `places` is in use. shrinks_first: returns whether elastic gangs may shrink for a gang before
-        it displaces others.
+        overtakings: the number of gangs without a known end that may pass a waiting gang.
+        places: the record in which admission looks for free topology domains; gangs outside of domains are added to it.
+        helped: called when such a gang leaves its nodes, and when nodes change, if `places` is in use.
+        shrinks_first: returns whether elastic gangs may shrink for a gang before it preempts others.
         """
         self.capacity = Capacity()
         self._places = places if places is not None and places.in_use else None
         self._helped = helped
         self._shrinks_first = shrinks_first
-        self._patient: list[str] = []  # the gangs that displace others once no elastic gang shrinks for them
+        self._patient: list[str] = []  # the gangs that preempt others if no elastic gang shrinks for them
         self.shares = Shares()
         self._running = GangLedger()
         self._overtakings = overtakings
         self._pending = self._make_pending()
         self._passing = Passing(self._pending, self.capacity)
-        self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
+        self._asks: dict[str, GangAsk] = {}  # the requests of the waiting gangs
         self._held: dict[str, _Held] = {}  # the gangs on nodes
-        self._serials = count()  # of guests
-        self._freed = False  # whether room came free since the last sweep
-        self._candidates: dict[str, Candidate] = {}  # of the running gangs that others may displace
+        self._serials = count()  # for the ids of guests
+        self._freed = False  # whether room became free since the last sweep
+        self._candidates: dict[str, Candidate] = {}  # the running gangs that others may preempt
         self._resistances: Counter[int] = Counter()
-        self._weakest: int | None = None  # the least of them
+        self._weakest: int | None = None  # the lowest resistance among them
         self._displaced: list[str] = []
-        # When the first gang loses its protection that is in the way of a waiting gang; None if there is none.
+        # The time at which the next gang in the way of a waiting gang loses its protection; None if there is none.
         self.protected_until: float | None = None
         self._record: DecisionLog | None = None
         self._empty = Capacity()
@@ -105,9 +107,9 @@ class Machines:
         return PendingGangs(self, lambda _: self._running, self._overtakings)
 
     def set_node(self, node: Node, usual: Node) -> None:
-        """Add or change a node. The caller has freed pods that may not run there any more.
+        """Add or update a node. The caller has removed pods that may no longer run there.
 
-        usual: the node while nothing is wrong with it.
+        usual: the node in its state without any failure or cordon.
         """
         self.capacity.set_node(node)
         self._empty.set_node(usual)
@@ -116,7 +118,7 @@ class Machines:
         self._note_nodes()
 
     def remove_node(self, name: str) -> None:
-        """Remove a node. The caller has removed all pods from it before."""
+        """Remove a node. The caller has already removed all pods from it."""
         self.capacity.remove_node(name)
         self._empty.remove_node(name)
         if self._places is not None:
@@ -132,10 +134,10 @@ class Machines:
     def list_gangs_on(self, node: str) -> list[str]:
         """Return the keys of the gangs with pods on a node, in order."""
         keys = {guest.rsplit("/", 2)[0] for guest in self.capacity.guests.on(node)}
-        return sorted(key for key in keys if key in self._held)  # pods of no gang are there, too
+        return sorted(key for key in keys if key in self._held)  # pods without a gang are there, too
 
     def break_gang(self, key: str, node: str) -> Counter[Shape]:
-        """Free the room of a gang on one node, and return how many pods of each shape it loses.
+        """Free the room of a gang on one node; return how many pods of each shape it loses.
 
         The gang keeps its other nodes, and its request for nodes is dropped.
         """
@@ -153,7 +155,7 @@ class Machines:
         return lost
 
     def _drop_guest(self, held: _Held, guest: str) -> tuple[Shape, int]:
-        """Free the room of one entry of a gang, and return the shape and number of its pods."""
+        """Free the room of one entry of a gang; return the shape and the number of its pods."""
         self.capacity.release(guest)
         self._leave_places((guest,))
         for index in [index for index, its in held.ranks.items() if its == guest]:
@@ -161,7 +163,7 @@ class Machines:
         return held.guests.pop(guest)
 
     def list_asks(self) -> list[GangAsk]:
-        """Return the requests of the waiting gangs, in their order."""
+        """Return the requests of the waiting gangs, in order."""
         return [self._asks[key] for key in self._pending.list_in_order()]
 
     def waits(self, key: str) -> bool:
@@ -169,14 +171,14 @@ class Machines:
         return key in self._asks
 
     def find_ranks(self, key: str) -> Mapping[int, str]:
-        """Return the entry on a node of each index of an elastic gang; empty if the gang has no node."""
+        """Return the id of the entry for each index of an elastic gang; empty if the gang has no nodes."""
         held = self._held.get(key)
         return {} if held is None else held.ranks
 
     def shrink(self, key: str, size: int) -> None:
         """Free the room of an elastic gang's pods with an index of at least `size`.
 
-        The gang then waits for no nodes any more.
+        The gang's request for nodes is dropped.
         """
         self._asks.pop(key, None)
         self._pending.forget(key)
@@ -190,9 +192,9 @@ class Machines:
         self._note_nodes()
 
     def grow(self, ask: GangAsk, now: float) -> bool:
-        """Give a running gang nodes for more pods, if there is room at once; return whether there is.
+        """Give a running gang nodes for more pods if there is room now; return whether there is.
 
-        Otherwise the gang waits for no nodes any more.
+        Otherwise its request is dropped.
         """
         grown = self.ask(ask, now)
         if not grown:
@@ -201,7 +203,7 @@ class Machines:
         return grown
 
     def lose_patience(self) -> bool:
-        """Let gangs preempt others if no elastic gang has shrunk for them; return whether such gangs wait."""
+        """Let gangs preempt others if no elastic gang has shrunk for them; return whether there are such gangs."""
         patient, self._patient = self._patient, []
         if not any(key in self._asks for key in patient):
             return False
@@ -213,7 +215,7 @@ class Machines:
         return key in self._held
 
     def forget_decisions(self) -> None:
-        """Forget what a scheduler forgets when it restarts: refusals, reservations and which gangs passed."""
+        """Forget what a scheduler forgets at a restart: refusals, reservations, and which gangs passed."""
         self._pending = self._make_pending()
         self._passing = Passing(self._pending, self.capacity)
         for ask in self._asks.values():
@@ -221,7 +223,7 @@ class Machines:
         self._freed = True
 
     def ask(self, ask: GangAsk, now: float) -> bool:
-        """Start a gang at once if it may, and return whether it does.
+        """Start a gang now if it may start; return whether it does.
 
         Otherwise it waits, and a later `sweep` starts it.
         """
@@ -229,9 +231,9 @@ class Machines:
         return self._try(ask, now)
 
     def take_up(self, ask: GangAsk, placement: Placement, started: float) -> None:
-        """Put a gang on nodes where it runs since `started`, without a check that it fits.
+        """Record a gang on nodes on which it runs since `started`, without checking that it fits.
 
-        Unknown nodes are left out.
+        Unknown nodes are ignored.
         """
         known = {
             shape: tuple(one for one in nodes if self.capacity.index_of(one[0]) is not None)
@@ -241,12 +243,12 @@ class Machines:
         self._start(ask, Placement(known), started)
 
     def settle_pod(self, pod: Pod) -> None:
-        """Put a pod that belongs to no gang on its node for good; do nothing if the node is unknown."""
+        """Record a pod without a gang on its node, permanently. Does nothing if the node is unknown."""
         if self.capacity.index_of(pod.spec.node_name) is not None:
             self.capacity.assign(f"pod/{pod.metadata.uid}", pod.spec.node_name, guest_of(pod))
 
     def free(self, key: str) -> None:
-        """Remove a gang that runs or waits, and free its room; `sweep` then starts others."""
+        """Remove a running or waiting gang, and free its room; `sweep` then starts others."""
         self._asks.pop(key, None)
         self._pending.forget(key)
         self._vacate(key)
@@ -263,7 +265,7 @@ class Machines:
         return displaced
 
     def count_pods(self, key: str) -> Mapping[str, int]:
-        """Return how many pods of a running gang each node has; empty if the gang does not run."""
+        """Return how many pods a running gang has on each node; empty if the gang does not run."""
         pods: Counter[str] = Counter()
         held = self._held.get(key)
         for guest, (_, number) in held.guests.items() if held is not None else ():
@@ -279,24 +281,24 @@ class Machines:
         return pods
 
     def explain_lack(self, shapes: Mapping[Shape, int], near: TopologyConstraint | None) -> str:
-        """Return why these pods would not fit even if nothing else ran and no node were unusable; "" if they would.
+        """Return why these pods would not fit on empty, intact nodes; "" if they would.
 
-        near: how close to each other the pods must be.
+        near: how close together the pods must be; None if they may be anywhere.
         """
         outcome = place(self._empty, shapes) if near is None else place_near(self._empty, shapes, near)
         return "" if isinstance(outcome, Placement) else explain(self._empty, outcome, sum(shapes.values()))
 
     def sweep(self, now: float) -> Iterator[str]:
-        """Start waiting gangs if room came free or shares changed, and yield the key of each one that starts."""
+        """Start waiting gangs if room became free or shares changed; yield the key of each gang that starts."""
         while self._freed:
             self._freed = False
             yield from self._sweep_once(now)
 
     def _sweep_once(self, now: float) -> Iterator[str]:
         keys = self._pending.sweep()
-        sorted_until, behind = len(keys), False  # whether the sorted keys from here on come after the head
+        sorted_until, behind = len(keys), False  # whether the remaining sorted keys come after the head
         in_order = not self._pending.is_head_overtaken()
-        for number, key in enumerate(keys):  # grows meanwhile
+        for number, key in enumerate(keys):  # grows during the loop
             if (ask := self._asks.get(key)) is None:
                 continue
             behind = behind and in_order and number < sorted_until
@@ -309,15 +311,15 @@ class Machines:
                 in_order = not self._pending.is_head_overtaken()
             if starts:
                 yield key
-            helped = starts or self._pending.is_nominated(key)  # the next of its class may find room, or victims
+            helped = starts or self._pending.is_nominated(key)  # the next gang of its class may find room, or victims
             follow = self._pending.next_alike if helped else self._pending.next_before_head
             if (alike := follow(ask.equivalence)) is not None:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
-        """Return whether another try to start a waiting gang, after the head, would certainly change nothing.
+        """Return whether another attempt to start a waiting gang, after the head, would certainly fail.
 
-        It would not if the gang has no victims to preempt, and lacks room, would delay the head, or was refused lately.
+        That is so if the gang has no victims to preempt, and lacks room, would delay the head, or was refused recently.
         """
         if ask.precedence.strength is not None and self._may_displace(ask):
             return False
@@ -335,9 +337,9 @@ class Machines:
         return self._asks[head.key].uniform if head is not None else None
 
     def _try(self, ask: GangAsk, now: float) -> bool:
-        """Start a gang if it may, and return whether it does. Otherwise let it wait, and preempt for it if it may.
+        """Start a gang if it may start; return whether it does. Otherwise it waits, and preempts others if it may.
 
-        If it is the first one that waits, room is reserved for it.
+        If it is the first waiting gang, room is reserved for it.
         """
         outcome = decide_start(self._pending, ask, self.capacity, now)
         if isinstance(outcome, Chosen):
@@ -360,14 +362,14 @@ class Machines:
         return False
 
     def _may_displace(self, ask: GangAsk) -> bool:
-        """Return whether a search for victims could help: a weaker gang runs, and no such search has failed before."""
+        """Return whether searching for victims could help: a weaker gang runs, and no such search has failed before."""
         strong = ask.precedence.strength
         if strong is None or self._weakest is None or self._weakest >= strong:
             return False
         return self._pending.get_failed_search(ask.alike, ask.criteria) is None
 
     def _displace_for(self, ask: GangAsk, now: float) -> None:
-        """Preempt weaker gangs if that lets a gang start; the next sweep starts it. Remember a failed search."""
+        """Preempt weaker gangs if that lets a gang start; the next sweep starts it. A failed search is remembered."""
         strong = ask.precedence.strength
         if strong is None or not self._may_displace(ask):
             return
@@ -396,7 +398,7 @@ class Machines:
             self.protected_until = until
 
     def _vacate(self, key: str) -> None:
-        """Free the room that a gang uses on the nodes, and drop all remembered refusals, because others may now fit."""
+        """Free the room of a gang, and drop all remembered refusals, because other gangs may now fit."""
         held = self._held.pop(key, None)
         guests = tuple(held.guests) if held is not None else ()
         for guest in guests:

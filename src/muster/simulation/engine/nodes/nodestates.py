@@ -1,4 +1,4 @@
-"""Keep which nodes of a simulation exist, are lost, or are cordoned, however many causes a node has for that."""
+"""Track which nodes of a simulation exist, are lost, or are cordoned, with any number of causes per node."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,14 @@ _LOST = (NodeCondition(type="Ready", status="Unknown", reason="NodeStatusUnknown
 class NodeStates:
     """The states of the simulated nodes.
 
-    A node that two changes made unusable is usable again when both have ended.
+    A node that two changes made unusable becomes usable when both have ended.
     """
 
     def __init__(self, nodes: Iterable[Node], later: Iterable[Node], pools: Mapping[str, Sequence[str]]) -> None:
         """Start with some nodes.
 
-        later: the nodes that are added when pools grow. pools: the names of all nodes of each pool.
+        later: the nodes that are added when pools grow.
+        pools: the names of all nodes of each pool.
         """
         self._nodes = {node.metadata.name: node for node in nodes}
         self._present = dict.fromkeys(self._nodes)
@@ -33,7 +34,7 @@ class NodeStates:
         self._cordons: Counter[str] = Counter()
 
     def get(self, name: str) -> Node | None:
-        """Return a node as the scheduler sees it now; None if it does not exist."""
+        """Return a node in its current state, for the scheduler; None if it does not exist."""
         if name not in self._present:
             return None
         node = self._nodes[name]
@@ -44,19 +45,20 @@ class NodeStates:
         return node
 
     def describe(self, name: str) -> NodeState:
-        """Return the state of a node in one word."""
+        """Return the state of a node as a word."""
         if name not in self._present:
             return "gone"
         return "lost" if self._losses[name] else "cordoned" if self._cordons[name] else "ready"
 
     def get_usual(self, name: str) -> Node:
-        """Return a node as it is while nothing is wrong."""
+        """Return a node in its state without any failure or cordon."""
         return self._nodes[name]
 
     def choose(self, choice: NodeChoice, count: int | None, random: Random) -> list[str]:
         """Return the names of the existing nodes that a choice selects.
 
-        count: how many to draw at random from those that are not lost (all if there are fewer); None: return all.
+        count: the number of nodes to draw at random from those that are not lost (fewer if there are fewer); None for
+        all.
         """
         names = choose_nodes(choice, {name: self._nodes[name] for name in self._present}, self._pools)
         if count is None:
@@ -67,23 +69,26 @@ class NodeStates:
         return [names[index] for index in sorted(random.sample(range(len(names)), count))]
 
     def lose(self, name: str) -> bool:
-        """Add a reason why a node is lost. Return True if the node exists and had no such reason before."""
+        """Add a cause for which a node is lost. Return whether the node exists and had no such cause before."""
         return self._count(self._losses, name, 1) == 1 and name in self._present
 
     def restore(self, name: str) -> bool:
-        """Remove a reason why a node was lost. Return True if the node exists and has no such reason any more."""
+        """Remove a cause for which a node was lost. Return whether the node exists and has no such cause any more."""
         return self._count(self._losses, name, -1) == 0 and name in self._present
 
     def cordon(self, name: str) -> bool:
-        """Add a reason why a node is cordoned. Return True if the node exists and had no such reason before."""
+        """Add a cause for which a node is cordoned. Return whether the node exists and had no such cause before."""
         return self._count(self._cordons, name, 1) == 1 and name in self._present
 
     def uncordon(self, name: str) -> bool:
-        """Remove a reason why a node was cordoned. Return True if the node exists and has no such reason any more."""
+        """Remove a cause for which a node was cordoned.
+
+        Return whether the node exists and has no such cause any more.
+        """
         return self._count(self._cordons, name, -1) == 0 and name in self._present
 
     def scale(self, pool: str, count: int) -> Iterator[str]:
-        """Set the number of existing nodes of a pool, and yield the nodes that this adds or removes, as it does so."""
+        """Set the number of existing nodes of a pool; yield each node that is added or removed."""
         for number, name in enumerate(self._pools[pool]):
             if (number < count) != (name in self._present):
                 if number < count:

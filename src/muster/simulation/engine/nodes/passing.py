@@ -1,6 +1,6 @@
-"""Tell quickly which waiting gangs cannot pass the head, so that a sweep over many of them tries few. Pure.
+"""Determine quickly which waiting gangs cannot pass the head, so that a sweep has to try few gangs. Pure.
 
-The answers are those of a try. A gang of which they are not known is tried.
+The results agree with those of an attempt. A gang for which the result is unknown is tried.
 """
 
 from muster.controllers.scheduler.order import OrderCriteria
@@ -11,25 +11,23 @@ from muster.gang.order.reservation import Reservation, ends_in_time
 from muster.gang.placement import room_of
 from muster.gang.shapes import Shape
 
-# Pods that are all of one shape, which meets no other pods: the shape and their number.
+# The shape and the number of pods that all have one shape without rules about other pods.
 Uniform = tuple[Shape, int]
 
 
 class Passing:
-    """The first waiting gang (the head), and how much room is left beside it for pods that are like its own."""
+    """The first waiting gang (the head), and the spare room alongside it for pods of the head's shape."""
 
     def __init__(self, pending: PendingGangs, capacity: Capacity) -> None:
         self._pending = pending
         self._capacity = capacity
-        # How many more pods of its shape fit beside the head, and the reservation and version for which that is known.
+        # The number of further pods of the head's shape that fit, and the reservation and version for which it is
+        # valid.
         self._spare = 0
         self._spare_since: tuple[Reservation | None, int] = (None, -1)
 
     def is_behind_head(self, key: str, standing: OrderCriteria, now: float) -> bool:
-        """Return whether a gang comes after the head, and the head's reservation is up to date.
-
-        The result is False without a head.
-        """
+        """Return whether a gang comes after the head and the head's reservation is up to date; False without a head."""
         head = self._pending.current_head
         if head is None or head.key == key or self._pending.is_nominated(key):
             return False
@@ -38,8 +36,10 @@ class Passing:
     def would_delay_head(self, of_head: Uniform | None, shape: Shape, pods: int, end: EndTime | None) -> bool:
         """Return whether a gang behind the head takes room that the head needs; False if that is not known cheaply.
 
-        It is known if the gang's pods are like those of the head (`of_head`): each takes the room of one of them. pods:
-        how many the gang has. end: when it ends.
+        of_head: the shape and number of the head's pods. The result is only known if the gang's pods have the same
+        shape.
+        pods: the number of the gang's pods.
+        end: the time at which the gang ends; None if unknown.
         """
         head = self._pending.current_head
         if head is None or of_head is None or of_head[0] != shape:
@@ -50,7 +50,7 @@ class Passing:
         return pods > self._count_spare(head, *of_head)
 
     def _count_spare(self, head: Head, shape: Shape, pods: int) -> int:
-        """Return how many more pods of the head's shape fit by the time when it may start."""
+        """Return how many additional pods of the head's shape fit at the time at which the head may start."""
         reservation, version = head.reservation, self._capacity.version
         if self._spare_since[0] is not reservation or self._spare_since[1] != version:
             self._spare = int(room_of(self._capacity, shape, extra_use=reservation.room).sum()) - pods

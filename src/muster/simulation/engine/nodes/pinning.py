@@ -1,7 +1,7 @@
-"""Place the pods of a job on the very nodes that its admission chose, as its node selectors would. Pure.
+"""Place the pods of a job on the nodes that its admission chose, as node selectors would. Pure.
 
-Admission chooses nodes if hosts are the lowest level of a Topology. Then the scheduler has nothing left to choose: it
-waits until each of the nodes has room.
+Admission chooses nodes if the lowest level of a Topology is the host name. The scheduler then has no choice, and waits
+until each of the nodes has room.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +14,15 @@ from muster.gang.placement import Placement, Refusal
 from muster.gang.shapes import Shape
 from muster.queueing.model import Places
 
-# The nodes of the pods of each shape, with the number of pods for each node.
+# The nodes for the pods of each shape, with the number of pods on each node.
 Pins: TypeAlias = Mapping[Shape, tuple[tuple[str, int], ...]]
 
 
 def pin(shapes: Sequence[Shape], places: Sequence[Places | None], hosts: Mapping[str, str]) -> Pins | None:
     """Return the nodes for all podsets of a job; None if admission did not choose a node for every pod.
 
-    shapes, places: those of each podset. hosts: the name of the node of each host name.
+    shapes, places: the shape and the chosen domains of each podset.
+    hosts: the node with each host name.
     """
     counts: dict[Shape, dict[str, int]] = {}
     for shape, chosen in zip(shapes, places, strict=True):
@@ -36,7 +37,10 @@ def pin(shapes: Sequence[Shape], places: Sequence[Places | None], hosts: Mapping
 
 
 def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
-    """Map each host name that exactly one node has to that node. labels: pairs of a node's name and its labels."""
+    """Return the node of each host name that exactly one node has.
+
+    labels: pairs of a node's name and its labels.
+    """
     nodes: dict[str, list[str]] = {}
     for name, its in labels:
         if (host := its.get(HOSTNAME_LABEL)) is not None:
@@ -45,7 +49,7 @@ def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, st
 
 
 def place_pinned(capacity: Capacity, pins: Pins, extra_use: Ints | None) -> Placement | Refusal:
-    """Return the chosen nodes if all pods fit there beside the extra use; else why the first shape does not fit."""
+    """Return the chosen nodes if all pods fit there in addition to the extra use; else why a shape does not fit."""
     for shape, nodes in pins.items():
         fits = capacity.count_fitting(shape, extra_use)
         wanted, fitting = sum(count for _, count in nodes), 0

@@ -1,1 +1,1 @@
-"""Draw the outcome of a simulation: each module answers one question with a section of `report.html`."""
+"""Draw the outcome of a simulation. Each module makes one section of `report.html`, for one question."""

@@ -1,4 +1,4 @@
-"""Draw what share of its entitlement each queue used, and how fair that was."""
+"""Draw the share of its entitlement that each queue used, and how fair the shares were."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -12,12 +12,12 @@ from muster.simulation.outcome.figures.use import list_resources
 from muster.simulation.outcome.summary import jain_index
 from muster.simulation.outcome.timeline import Timeline
 
-# Shares are averaged over so many parts of the time: a line that jumps in each bin says nothing.
+# The number of time intervals over which shares are averaged. Finer intervals would make the lines too noisy.
 _PARTS = 60
 
 
 def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
-    """Return the section on fairness; None without two queues that have quotas."""
+    """Return the section about fairness; None without two queues that have quotas."""
     resource = next(iter(list_resources(timeline)), "")
     shares = measure_shares(timeline, resource)
     if len(shares) < 2:
@@ -59,7 +59,7 @@ def draw_fairness(timeline: Timeline, palette: Palette) -> Section | None:
 
 
 def measure_shares(timeline: Timeline, resource: str) -> dict[str, list[float]]:
-    """Return the used amount of a resource divided by the nominal quota, by bin, for each queue that has quota.
+    """Return the used amount of a resource divided by the nominal quota, by bin, for each queue with quota.
 
     The share is 0 in a bin without quota.
     """
@@ -94,15 +94,15 @@ def index_shares(timeline: Timeline, shares: dict[str, list[float]]) -> list[flo
 
 
 def average_known(values: Sequence[float]) -> float | None:
-    """Return the mean of the values that are numbers; None if there are none."""
+    """Return the mean of the values that are not NaN; None if there are none."""
     known = [value for value in values if not isnan(value)]
     return sum(known) / len(known) if known else None
 
 
 def _draw_runs(parts: Sequence[tuple[float, float, float | None]]) -> list[LinePoints]:
-    """Return a line for each uninterrupted run of parts that have a value.
+    """Return a line for each uninterrupted sequence of parts that have a value.
 
-    A part is its start, its end and its value, or None.
+    parts: the start, the end and the value of each part; None for no value.
     """
     runs = (list(run) for known, run in groupby(parts, lambda part: part[2] is not None) if known)
     return [

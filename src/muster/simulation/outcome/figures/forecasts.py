@@ -1,4 +1,4 @@
-"""Draw how far the forecasts of waits were from the truth."""
+"""Draw the errors of the forecast waits."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,12 +15,12 @@ from muster.simulation.outcome.summary import Spread, compute_forecast_error, ha
 _CELLS = 24
 _MOST_POINTS = 200
 _MOST_ROWS = 100
-# The errors that the axis names, in percent; larger ones are beyond its end.
+# The errors with labels on the axis, in percent; larger errors are beyond its end.
 _PERCENTS = (1, 10, 100, 1000)
 
 
 def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | None:
-    """Return the section on forecasts; None if there are none of jobs that waited and started."""
+    """Return the section about forecasts; None if no job that waited and started has one."""
     some = [job for job in jobs if compute_forecast_error(job) is not None]
     if not some:
         return None
@@ -41,9 +41,10 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
 
 
 def _draw_truth(jobs: Sequence[JobOutcome], waited: int) -> Figure:
-    """Draw a figure of forecast waits against real waits. waited: how many jobs waited, also without a forecast.
+    """Draw forecast waits against actual waits.
 
-    The jobs must have a forecast.
+    jobs: the jobs that have a forecast.
+    waited: the number of all jobs that waited, with or without a forecast.
     """
     longest = max(max(job.wait, job.forecast or 0.0) for job in jobs)
 
@@ -86,9 +87,10 @@ def _list_errors(jobs: Iterable[JobOutcome]) -> list[float]:
 
 
 def trace_errors(errors: Sequence[float]) -> list[tuple[float, float]]:
-    """Return points of a curve: for each size of error, the percentage of jobs whose error is at most that large.
+    """Return the points of a curve: for each size of error, the percentage of jobs with at most that error.
 
-    errors: relative errors, not empty. The points are thinned, on a logarithmic axis from 0 to 1.
+    errors: the relative errors; not empty.
+    The points are thinned out, on a logarithmic axis from 0 to 1.
     """
     known, count = sorted(errors), len(errors)
     numbers = {round(step * (count - 1) / (_MOST_POINTS - 1)) for step in range(_MOST_POINTS)}

@@ -1,4 +1,4 @@
-"""Draw evictions and the work that they undid."""
+"""Draw evictions and the work that they wasted."""
 
 from muster.charts.page import Figure, Section
 from muster.charts.plot import draw_legend, draw_stack
@@ -12,7 +12,7 @@ _PARTS = 84
 
 
 def draw_losses(timeline: Timeline, palette: Palette) -> Section | None:
-    """Return the section on evictions and lost work, over time and by queue; None if there are no evictions."""
+    """Return the section about evictions and lost work, over time and by queue; None if there are no evictions."""
     if not any(any(jobs.evictions) for jobs in timeline.jobs.values()):
         return None
     edges = Bins.cover(timeline.edges[-1], _PARTS).edges.tolist()

@@ -1,4 +1,4 @@
-"""Draw where jobs ran, and what free room no gang could use."""
+"""Draw where jobs ran, and the free room that no gang could use."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _DIGITS = re.compile("([0-9]{1,18})")
 
 
 def draw_nodes(report: Report, palette: Palette) -> Section | None:
-    """Return the section on nodes: their free room, and which jobs ran on them; None if nothing of this is known."""
+    """Return the section about nodes: their free room, and the jobs that ran on them; None if neither is recorded."""
     largest: dict[str, int] = {}
     for job in report.jobs:
         largest[job.work] = max(largest.get(job.work, 1), job.pods)
@@ -50,7 +50,7 @@ def _draw_room(room: FreeRoom, largest: int, seconds: float) -> Figure | None:
 
 
 def list_sizes(largest: int) -> list[int]:
-    """Return sizes of gangs from 1, doubling; every other one is left out where they are too many."""
+    """Return sizes of gangs: powers of two up to the largest; every other one is left out while there are too many."""
     sizes = [1 << power for power in range(max(largest, 1).bit_length())]
     while len(sizes) > _MOST_SIZES:
         sizes = [1, *sizes[2::2]]
@@ -58,7 +58,7 @@ def list_sizes(largest: int) -> list[int]:
 
 
 def split_room(room: FreeRoom, sizes: Sequence[int], count: int) -> list[Series]:
-    """Return what was free as layers that add up to it: usable by the largest gangs, by smaller ones, by none.
+    """Return the free amount as layers: usable by the largest gangs, by smaller gangs, and by no gang.
 
     count: the number of samples.
     """

@@ -1,4 +1,4 @@
-"""Choose which queues have a colour of their own, and sum up the others."""
+"""Choose which queues have their own colour; the others share one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,27 +10,29 @@ NO_QUEUE = "(no queue)"
 
 
 class Palette(Struct, frozen=True):
-    """The queues that have a colour of their own, the largest first. All figures use the same colours."""
+    """The queues that have their own colour, largest first. All figures use the same colours."""
 
     queues: Sequence[str]
 
     @classmethod
     def of(cls, weights: Mapping[str, float]) -> "Palette":
-        """Return the palette for these queues. weights: how important each is.
+        """Return the palette for these queues.
 
+        weights: the importance of each queue.
         If there are too many queues, the least important ones share the colour of `others`.
         """
         ordered = sorted(weights, key=lambda name: (-weights[name], name))
         return cls(ordered if len(ordered) <= COLORS else ordered[: COLORS - 1])
 
     def color(self, queue: str) -> str:
-        """Return the colour of a queue; that of `others` if it has none of its own."""
+        """Return the colour of a queue; the colour of `others` if it has none of its own."""
         return color_of(self.queues.index(queue)) if queue in self.queues else "rest"
 
     def stack(self, values: Iterable[tuple[str, Sequence[float]]], length: int) -> list[Series]:
-        """Return the values of queues as layers of a stack; queues without a colour of their own share one layer.
+        """Return the values of queues as layers of a stack; queues without their own colour share one layer.
 
-        A queue may occur several times in `values`: its values are added. length: the number of values of each.
+        values: pairs of a queue and its values; if a queue occurs several times, its values are added.
+        length: the number of values per queue.
         """
         sums: dict[str, list[float]] = {}
         others = 0
@@ -46,5 +48,5 @@ class Palette(Struct, frozen=True):
 
 
 def name_queue(queue: str) -> str:
-    """Return the name of a queue as users read it; words for "", the jobs without a queue."""
+    """Return the name of a queue for users; for "", words for jobs without a queue."""
     return queue or NO_QUEUE

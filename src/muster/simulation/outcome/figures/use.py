@@ -8,7 +8,7 @@ from muster.charts.scales import list_time_ticks
 from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.timeline import QuotaSeries, Timeline, scale_amount
 
-# Of more resources and queues, those that matter least are left out, and the figure says so.
+# The maximum number of resources and queues; the figure tells that less important ones are left out.
 _MOST_RESOURCES = 4
 _MOST_QUEUES = 6
 _HIDDEN = ("pods", "ephemeral-storage")
@@ -16,7 +16,7 @@ _UNITS = {"cpu": "CPUs", "memory": "bytes", "nvidia.com/gpu": "GPUs"}
 
 
 def draw_use(timeline: Timeline, palette: Palette) -> Section:
-    """Return the section on use: who uses each resource, and how much of each queue's use was within its quota."""
+    """Return the section about use: who uses each resource, and which part of each queue's use was within its quota."""
     resources = list_resources(timeline)
     figures = [_draw_resource(timeline, palette, one) for one in resources]
     figures += [figure for one in resources[:2] for figure in _draw_queues(timeline, palette, one)]
@@ -24,7 +24,7 @@ def draw_use(timeline: Timeline, palette: Palette) -> Section:
 
 
 def list_resources(timeline: Timeline) -> list[str]:
-    """Return the resources to draw, up to a limit, those first of which the largest part of the capacity is used."""
+    """Return the resources to draw, up to a limit; the resources with the highest used share of capacity come first."""
     shares: dict[str, float] = {}
     for (_, resource), series in timeline.demand.items():
         if resource not in _HIDDEN:
@@ -81,9 +81,9 @@ def _find_quotas(timeline: Timeline, queue: str, resource: str) -> list[QuotaSer
 
 
 def split_use(used: Sequence[float], borrowed: Sequence[float], lost: Sequence[float]) -> list[Series]:
-    """Return use as three layers that add up to it: within the entitlement, borrowed and lost.
+    """Return the use as three layers that add up to it: within the entitlement, borrowed and lost.
 
-    Use that was lost is taken from borrowed use first.
+    Lost use is subtracted from borrowed use first.
     """
     parts = []
     for all_of_it, above, vain in zip(used, borrowed, lost, strict=True):
@@ -96,7 +96,7 @@ def split_use(used: Sequence[float], borrowed: Sequence[float], lost: Sequence[f
 
 
 def add_series(series: Sequence[Sequence[float]], length: int) -> list[float]:
-    """Return the sums of series, bin by bin; `length` zeros if there are none."""
+    """Return the sum of series, bin by bin; `length` zeros if there are no series."""
     return [sum(one) for one in zip(*series, strict=True)] if series else [0.0] * length
 
 

@@ -12,7 +12,7 @@ from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.summary import Spread, compute_slowdown, find_percentile
 from muster.simulation.outcome.timeline import Timeline
 
-# A curve has at most so many points.
+# The maximum number of points of a curve.
 _MOST_POINTS = 200
 _COLUMNS = 24
 _MOST_ROWS = 100
@@ -27,7 +27,10 @@ Groups = Mapping[str, Sequence[JobOutcome]]
 
 
 def draw_waiting(timeline: Timeline, palette: Palette, never: int = 0) -> Section:
-    """Return the section on waiting work over time. never: how many of the waiting jobs could never run."""
+    """Return the section about waiting work over time.
+
+    never: the number of waiting jobs that could never run.
+    """
     ticks = list_time_ticks(timeline.edges[-1])
     length = len(timeline.edges) - 1
     figures = []
@@ -52,9 +55,9 @@ def draw_waiting(timeline: Timeline, palette: Palette, never: int = 0) -> Sectio
 
 
 def draw_waits(jobs: Sequence[JobOutcome], palette: Palette, never: int = 0) -> Section:
-    """Return the section on waits by queue, size and priority; a split by priority needs several priorities.
+    """Return the section about waits by queue, size and, if there are several priorities, by priority.
 
-    never: how many jobs could never run, besides these.
+    never: the number of jobs that could never run, in addition to `jobs`.
     """
     longest = max((job.wait for job in jobs), default=0.0)
     figures = []
@@ -82,7 +85,10 @@ def draw_waits(jobs: Sequence[JobOutcome], palette: Palette, never: int = 0) -> 
 
 
 def group_jobs(jobs: Iterable[JobOutcome], key: Callable[[JobOutcome], str], order: Callable[[str], object]) -> Groups:
-    """Return jobs grouped by a key. order: returns the sort key of a group's key."""
+    """Return jobs grouped by a key.
+
+    order: returns the sort key of a group's key.
+    """
     groups: dict[str, list[JobOutcome]] = {}
     for job in jobs:
         groups.setdefault(key(job), []).append(job)
@@ -90,7 +96,7 @@ def group_jobs(jobs: Iterable[JobOutcome], key: Callable[[JobOutcome], str], ord
 
 
 def name_size(pods: int) -> str:
-    """Return the size class of a gang: 1, 2-4, 5-16, 17-64 pods and so on."""
+    """Return the size class of a gang, as a number or range of pods: 1, 2-4, 5-16, 17-64 and so on."""
     low, high = 1, 1
     while pods > high:
         low, high = high + 1, high * 4
@@ -110,15 +116,16 @@ def _group_queues(jobs: Sequence[JobOutcome], palette: Palette) -> Groups:
 
 
 def keep_largest(groups: Groups) -> Groups:
-    """Return the groups with the most jobs, in their order, because too many curves cannot be told apart."""
+    """Return the groups with the most jobs, in their order, because too many curves cannot be distinguished."""
     largest = sorted(groups, key=lambda name: -len(groups[name]))[:COLORS]
     return {name: some for name, some in groups.items() if name in largest}
 
 
 def trace_waits(jobs: Sequence[JobOutcome], longest: float) -> list[tuple[float, float]]:
-    """Return points of a curve: for each time, the percentage of jobs that waited at most that long.
+    """Return the points of a curve: for each time, the percentage of jobs that waited at most that long.
 
-    longest: the end of the logarithmic time axis, which goes from 0 to 1. There must be jobs.
+    jobs: the jobs; not empty.
+    longest: the end of the time axis in seconds. The axis is logarithmic, and goes from 0 to 1.
     """
     waits = sorted(job.wait for job in jobs)
     count = len(waits)

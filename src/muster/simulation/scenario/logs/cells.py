@@ -1,4 +1,4 @@
-"""Compute the values of a table's line from its cells, as the columns of a scenario say. Pure."""
+"""Compute values from the cells of a table's row, as the columns of a scenario define. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -13,9 +13,9 @@ Number = Callable[[Row], float | None]
 Text = Callable[[Row], str]
 
 _MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
-# `sacct` prints these words in place of a number or a time; a queue or a user may be called so.
+# `sacct` prints these words in place of a number or a time; but a queue or a user may have such a name.
 _NO_NUMBERS = _MISSING | {"unknown", "unlimited", "partition_limit"}
-# A time span as Slurm writes it: `1-02:30:00`.
+# A duration in Slurm's format: `1-02:30:00`.
 _SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
 # The requested memory as `sacct` writes it: of a node, of a CPU, or of the whole job since Slurm 21.08. It is in MiB
 # without a suffix.
@@ -23,13 +23,13 @@ _SLURM_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)", re.ASCII)
 # An amount as Slurm writes it in a list of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
 _SLURM_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP])", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-# Words for the text of a cell that is not of the kind of its column.
+# Descriptions of what a cell of each kind should contain, for errors.
 _NUMBER = "no number"
 _MEMORY = "no amount of memory such as 4Gn, 2000Mc or 16G"
 _TIME = "no number, span such as 1-02:30:00, or date and time such as 2026-03-29 13:30:00"
-# An amount is rounded up, but not for what floating-point numbers add to it.
+# An amount is rounded up, except for rounding errors of floating-point numbers.
 _TOLERANCE = 1e-9
-# More of a resource is a mistake: sums would no longer fit into 64 bits.
+# The maximum amount of a resource; with more, sums would no longer fit into 64 bits.
 MOST_AMOUNT = 1 << 52
 
 
@@ -38,9 +38,10 @@ class SlurmMemory(ComputedColumn, frozen=True):
 
 
 class CellError(ValueError):
-    """The error of a cell of a table that cannot be read.
+    """A cell of a table that cannot be parsed.
 
-    column: the name of its column. why: what is wrong, for people.
+    column: the name of its column.
+    why: the reason, for users.
     """
 
     def __init__(self, column: str, why: str) -> None:
@@ -50,7 +51,7 @@ class CellError(ValueError):
 
 
 def columns_of(cell: Cell) -> list[str]:
-    """Return the names of the columns that a cell's value is computed from."""
+    """Return the names of the columns from which a cell's value is computed."""
     if isinstance(cell, str):
         return [cell]
     others = (cell.minus, cell.times, cell.per)
@@ -82,8 +83,10 @@ def compile_number(
 ) -> Number:
     """Return a function that computes a number from a row; it returns None if a cell is missing.
 
-    The unit of the cell is not applied. places: the index of each column. kind: what `parse_cell` reads, for people.
-    The function raises `CellError` for text that `parse_cell` refuses.
+    places: the index of each column.
+    parse_cell: parses the text of a cell.
+    kind: a description of what `parse_cell` accepts, for errors.
+    The unit of the cell is not applied. The function raises `CellError` for text that `parse_cell` rejects.
     """
     if isinstance(cell, str):
         cell = ComputedColumn(column=cell)
@@ -135,7 +138,7 @@ def _compile_cell(
 
 
 def _find_pair(text: str, key: str) -> str:
-    """Return the value of a key in a cell such as `cpu=4,gres/gpu=2`; "" if the cell does not have the key."""
+    """Return the value of a key in a cell such as `cpu=4,gres/gpu=2`; "" if the cell does not contain the key."""
     pairs = (pair.partition("=") for pair in text.split(","))
     return next((value.strip() for name, _, value in pairs if name.strip() == key), "")
 
@@ -148,18 +151,19 @@ def _compile_factor(factor: str | float | None, places: Mapping[str, int]) -> Nu
 
 
 def compile_seconds(cell: Cell, places: Mapping[str, int]) -> Number:
-    """Return a function that computes a time in seconds from a row, of numbers in a unit or of dates and times.
+    """Return a function that computes a time in seconds from a row, from numbers with a unit, or dates and times.
 
-    It returns None for a missing cell, and raises `CellError` for other text.
+    It returns None for a missing cell, and raises `CellError` for invalid text.
     """
     unit = _SECONDS[cell.unit if isinstance(cell, ComputedColumn) else ""]
     return compile_number(cell, places, lambda text: parse_time(text, unit), _TIME)
 
 
 def parse_time(text: str, unit: float = 1.0) -> float:
-    """Return a time in seconds: a number in a unit, a time span of Slurm, or a date and time.
+    """Return a time in seconds, from a number in a unit, a duration in Slurm's format, or a date and time.
 
-    The date and time is of UTC unless it says another zone. Raises `ValueError` if the text is none of these.
+    unit: the number of seconds in the unit of a number.
+    A date and time without a zone is in UTC. Raises `ValueError` for any other text.
     """
     try:
         return float(text) * unit
@@ -222,7 +226,10 @@ def _parse_slurm_amount(text: str) -> float:
 
 
 def find_wrong_unit(cell: Cell, *, of_time: bool) -> str:
-    """Return why the unit of a cell is invalid; "" if it is valid. of_time: whether its value is a time."""
+    """Return why the unit of a cell is invalid; "" if it is valid.
+
+    of_time: whether the cell's value is a time.
+    """
     unit = cell.unit if isinstance(cell, ComputedColumn) else ""
     if of_time:
         return "" if unit in _SECONDS else f"{unit!r} is no unit of time, which are {', '.join(filter(None, _SECONDS))}"

@@ -1,6 +1,6 @@
-"""Name the columns of the tables that clusters publish. Data only.
+"""The columns of the tables that clusters publish. Data only.
 
-The columns are those of the README of each data set, in the repositories that the comments name.
+The columns are documented in the README of each data set, in the repositories that the comments name.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.
 
 
 class JobTable(Struct, frozen=True):
-    """The form of a table of jobs.
+    """The format of a table of jobs.
 
     header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
     lines of steps, which are parts of the jobs of other lines. quoted: whether quotes around a cell are no part of its
@@ -72,7 +72,7 @@ JOBS = {
             "gpu_type",
         ),
     ),
-    # github.com/S-Lab-System-Group/HeliosData, cluster_log.csv: GPUs and CPUs are those of all nodes of a job.
+    # github.com/S-Lab-System-Group/HeliosData, cluster_log.csv: GPUs and CPUs are totals over all nodes of a job.
     "helios": JobTable(
         JobColumns(
             submit="submit_time",
@@ -87,7 +87,7 @@ JOBS = {
             id="job_id",
         )
     ),
-    # github.com/InternLM/AcmeTrace, trace_seren.csv and trace_kalos.csv: as of Helios, without virtual clusters.
+    # github.com/InternLM/AcmeTrace, trace_seren.csv and trace_kalos.csv: as in Helios, without virtual clusters.
     "acme": JobTable(
         JobColumns(
             submit="submit_time",
@@ -101,7 +101,7 @@ JOBS = {
             id="job_id",
         )
     ),
-    # slurm.schedmd.com/sacct.html, of `sacct -X -P`: CPUs and GPUs are those of all nodes of a job.
+    # slurm.schedmd.com/sacct.html, from `sacct -X -P`: CPUs and GPUs are totals over all nodes of a job.
     "sacct": JobTable(
         JobColumns(
             submit="Submit",

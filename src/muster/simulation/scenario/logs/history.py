@@ -1,4 +1,4 @@
-"""Read the jobs that ran in a cluster, as `muster history -o jsonl` prints them."""
+"""Read the history of jobs that `muster history -o jsonl` prints."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,13 +11,13 @@ from muster.simulation.scenario.logs.jobs import MOST, FormError, LeftOut, Role,
 
 
 class _ValueError(ValueError):
-    """The error of a run with a value that makes no sense."""
+    """A run with an invalid value."""
 
 
 def read_history(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
-    """Yield the jobs that ran of `muster history -o jsonl`; `left_out` counts the others.
+    """Yield the jobs in the output of `muster history -o jsonl` that ran; `left_out` counts the others.
 
-    Their queue is their LocalQueue, as `namespace/name`. Raises `LogError` if a line is no run.
+    Their queue is their LocalQueue, as `namespace/name`. Raises `LogError` if a line is not a run.
     """
     decoder = msgspec.json.Decoder(Run)
     for number, line in enumerate(lines, 1):
@@ -52,7 +52,7 @@ def _read_run(run: Run) -> TracedJob | None:
 
 
 def _read_roles(run: Run) -> tuple[Role, ...]:
-    """Return the pods of a run. For a run that an older version recorded, only the CPUs are known, or nothing."""
+    """Return the pods of a run. An older version recorded only the CPUs, or nothing."""
     if any(one.pods > 0 for one in run.pod_requests):
         return tuple(Role(one.pods, _read_requests(one)) for one in run.pod_requests if 0 < one.pods <= MOST)
     workers = min(max(run.workers, 1), MOST)

@@ -1,4 +1,4 @@
-"""Define the jobs of logs, and order them by their submission in bounded memory."""
+"""Define the jobs of logs, and sort them by submission in bounded memory."""
 
 import heapq
 import os
@@ -10,11 +10,11 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
-# The largest number of pods, and the highest priority: the API has 32 bits for them.
+# The maximum number of pods, and the highest priority, because the API has 32 bits for them.
 MOST = 2**31 - 1
-# How many jobs memory holds; more of them wait in a temporary file. They take some 100 MB.
+# The maximum number of jobs in memory, about 100 MB. With more jobs, a temporary file is used.
 HELD_JOBS = 250_000
-# How many jobs of one run of the temporary file are read at once: a log of 10 GB has some 1,500 runs.
+# The number of jobs to read at once from each sorted part of the temporary file; a log of 10 GB has about 1,500 parts.
 _BATCH = 200
 _LENGTH_BYTES = 8
 
@@ -22,7 +22,11 @@ Labels = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class LogError(ValueError):
-    """The error of a line of a log that cannot be read. line: its number, from 1. why: what is wrong, for people."""
+    """A line of a log that cannot be parsed.
+
+    line: the number of the line, from 1.
+    why: the reason, for users.
+    """
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line}: {why}")
@@ -31,14 +35,14 @@ class LogError(ValueError):
 
 
 class FormError(LogError):
-    """The error of a line that does not have the form of its log's format. The log may have another format."""
+    """A line that does not match the format of its log. The log may have another format."""
 
 
 class Role(Struct, frozen=True, array_like=True, gc=False):
-    """Pods of a job that are alike.
+    """Equal pods of a job.
 
-    requests: the amounts that each pod requests, in the units of decisions; None for those of the template.
-    labels: by label, the values of which a node must have one.
+    requests: the amounts that each pod requests, in the units of decisions; None for the template's requests.
+    labels: the allowed values of node labels, by label.
     """
 
     pods: int
@@ -47,10 +51,13 @@ class Role(Struct, frozen=True, array_like=True, gc=False):
 
 
 class TracedJob(Struct, frozen=True, array_like=True, gc=False):
-    """A job of a log. Times are seconds. submit: on the clock of the log.
+    """A job of a log. Times are seconds.
 
-    limit: None if the log says none. queue: as the log calls it. gang: with how many pods the job may start; None for
-    all. series: what the names of its user's jobs of this kind have in common.
+    submit: the time of submission, on the clock of the log.
+    limit: the time limit; None if the log has none.
+    queue: the name of the queue in the log.
+    gang: the number of pods with which the job may start; None for all.
+    series: the common part of the names of its user's jobs of this kind.
     """
 
     submit: float
@@ -66,24 +73,25 @@ class TracedJob(Struct, frozen=True, array_like=True, gc=False):
 
 
 class LeftOut(Struct):
-    """The count of a log's jobs that are left out, because they never ran."""
+    """The number of a log's jobs that are left out because they never ran."""
 
     jobs: int = 0
 
 
 class OrderedJobs:
-    """The jobs of a log in order of submission; those of one time stay in the order of the log.
+    """The jobs of a log in order of submission. Jobs submitted at the same time keep the order of the log.
 
-    origin: the time of the log at which the simulation starts. left_out: how many jobs never ran.
-    queues: the names of their queues.
+    origin: the time of the log at which the simulation starts.
+    left_out: the number of jobs that never ran.
+    queues: the names of the jobs' queues.
     """
 
     def __init__(
         self, jobs: Iterable[TracedJob], left_out: LeftOut, origin: float | None, held: int = HELD_JOBS
     ) -> None:
-        """Read all jobs and sort them, in a temporary file if there are more than `held`.
+        """Read all jobs and sort them, with a temporary file if there are more than `held`.
 
-        origin: the time of the log at which the simulation starts; None for that of the first job.
+        origin: the time of the log at which the simulation starts; None for the submission of the first job.
         """
         self.queues: set[str] = set()
         self._spill: _SpillFile | None = None
@@ -103,7 +111,7 @@ class OrderedJobs:
 
     @property
     def held(self) -> int:
-        """How many jobs it may hold in memory: all of a short log, and `HELD_JOBS` of one with a temporary file."""
+        """The maximum number of jobs in memory: all of a short log, and `HELD_JOBS` for one with a temporary file."""
         return len(self._last) if self._spill is None else HELD_JOBS
 
     def __iter__(self) -> Iterator[TracedJob]:
@@ -119,7 +127,7 @@ def _sort(rows: list[TracedJob]) -> list[TracedJob]:
 
 
 class _SpillFile:
-    """A temporary file with parts of sorted jobs. The system removes it when the process ends."""
+    """A temporary file with sorted parts of the jobs. The operating system removes it when the process exits."""
 
     def __init__(self) -> None:
         with tempfile.TemporaryFile() as file:
@@ -129,7 +137,7 @@ class _SpillFile:
         self._decoder = msgspec.msgpack.Decoder(list[TracedJob])
 
     def append(self, rows: list[TracedJob]) -> tuple[int, int]:
-        """Write some sorted jobs at the end of the file, and return where they begin and end in it."""
+        """Append sorted jobs to the file; return their start and end positions in it."""
         start = self._end
         for number in range(0, len(rows), _BATCH):
             block = msgspec.msgpack.encode(rows[number : number + _BATCH])
@@ -140,7 +148,7 @@ class _SpillFile:
         return start, self._end
 
     def read(self, start: int, end: int) -> Iterator[TracedJob]:
-        """Yield the jobs between two positions of the file. Several readers may read at the same time."""
+        """Yield the jobs between two positions of the file. Concurrent readers are supported."""
         at = start
         while at < end:
             length = int.from_bytes(os.pread(self._file, _LENGTH_BYTES, at), "big")

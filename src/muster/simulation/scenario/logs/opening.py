@@ -1,4 +1,4 @@
-"""Open the log of a trace, or a table of nodes, whatever its format, and read it line by line."""
+"""Open the log of a trace, or a table of nodes, in any format, and read it line by line."""
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator
@@ -18,13 +18,13 @@ Watch = Callable[[Path, Iterator[TracedJob]], Iterator[TracedJob]]
 
 HISTORY, SWF = "history", "swf"
 _CSV, _PHILLY = "csv", "philly"
-# UTF-8, without the byte order mark that some programs begin a file with.
+# UTF-8, without the byte order mark that some programs write at the start of a file.
 _ENCODING = "utf-8-sig"
-# Formats whose columns are always the same.
+# Formats with fixed columns.
 FIXED_FORMATS = (SWF, HISTORY, _PHILLY)
 JOB_FORMATS = (SWF, _CSV, HISTORY, _PHILLY, *JOBS)
 NODE_FORMATS = (_CSV, *NODES)
-# The formats that the end of a file's name says, before `.gz`; a file with another name is read as SWF.
+# The format for each ending of a file name, before `.gz`. A file with another ending is read as SWF.
 _ENDS = {".swf": SWF, ".csv": _CSV, ".tsv": _CSV, ".jsonl": HISTORY}
 _PACKED = ".gz"
 # The most characters of a line: a job of a history is one line.
@@ -34,12 +34,12 @@ _BARE = JobTable(JobColumns())
 
 
 def find_format(trace: Trace) -> str:
-    """Return the format of a log: the one that the scenario names, or that of the file's name."""
+    """Return the format of a log: the format that the scenario names, or the one for the file's name."""
     return trace.format or _ENDS.get(Path(trace.file.lower().removesuffix(_PACKED)).suffix, SWF)
 
 
 def says_requests(trace: Trace) -> bool:
-    """Return whether a log records what pods request, so that its jobs need no template."""
+    """Return whether a log records the requests of pods, so that its jobs need no template."""
     format = find_format(trace)
     if format == SWF:
         return False
@@ -47,9 +47,9 @@ def says_requests(trace: Trace) -> bool:
 
 
 def find_columns(trace: Trace) -> JobColumns | None:
-    """Return the columns of a table of jobs: those of its format, with those of the trace in their place.
+    """Return the columns of a table of jobs: the columns of its format, overridden by columns of the trace.
 
-    None if the log is no table.
+    Returns None if the log is not a table.
     """
     format = find_format(trace)
     if format in FIXED_FORMATS:
@@ -62,7 +62,7 @@ def read_trace(file: Path, trace: Trace, watch: Watch = lambda _file, jobs: jobs
     """Return the jobs of a log that ran, in order of submission.
 
     watch: wraps the iterator over the jobs of a file, for example to show the progress.
-    Raises `LogError` if a line is wrong, and `ColumnError` if the columns of the trace are.
+    Raises `LogError` if a line is invalid, and `ColumnError` if the columns of the trace are.
     """
     left_out = LeftOut()
     origin = None if trace.start is None else parse_time(str(trace.start))
@@ -126,7 +126,7 @@ def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
 def read_node_table(file: Path, pool: NodePool) -> list[NodeRow]:
     """Return the nodes of a table.
 
-    Raises `LogError` if a line is wrong or repeats a name, and `ColumnError` if the columns of the pool are wrong.
+    Raises `LogError` if a line is invalid or repeats a name, and `ColumnError` if the pool's columns are invalid.
     """
     columns = merge_columns(NODES.get(pool.format, NodeColumns()), pool.columns)
     check_columns(columns, ("name", "allocatable"))

@@ -1,7 +1,7 @@
-"""Read the log of jobs of Microsoft's Philly clusters, `cluster_job_log`: one JSON array, read object by object.
+"""Read the job log of Microsoft's Philly clusters, `cluster_job_log`: one JSON array, read object by object.
 
-The fields are those of the README of github.com/msr-fiddle/philly-traces. A job has the pods of its last attempt that
-names servers, one for each server, and runs as long as all its attempts together.
+The fields are documented in the README of github.com/msr-fiddle/philly-traces. A job has one pod for each server of its
+last attempt that names servers, and its run time is the sum of all its attempts.
 """
 
 import json
@@ -17,7 +17,7 @@ from muster.simulation.scenario.logs.formats import GPU
 from muster.simulation.scenario.logs.jobs import LeftOut, LogError, Role, TracedJob
 
 _CHUNK = 1 << 20
-# The most characters of one job.
+# The maximum number of characters of one job.
 _MOST = 1 << 26
 
 
@@ -42,7 +42,7 @@ class _Job(Struct):
 def read_philly(stream: IO[str], left_out: LeftOut) -> Iterator[TracedJob]:
     """Yield the jobs of a Philly log that ran and have ended; `left_out` counts the others.
 
-    Raises `LogError` if the text is no such log.
+    Raises `LogError` if the text is not a Philly log.
     """
     for line, document in _split_array(stream):
         try:
@@ -72,9 +72,9 @@ def _read_job(job: _Job) -> TracedJob | None:
 
 
 def _split_array(stream: IO[str]) -> Iterator[tuple[int, Any]]:
-    """Yield the elements of a JSON array, each with the line at which it begins.
+    """Yield the elements of a JSON array, each with the number of its first line.
 
-    The text is read in parts. Raises `LogError` if it is no array.
+    The text is read in parts. Raises `LogError` if it is not an array.
     """
     decoder = json.JSONDecoder()
     text, at, line = "", 0, 1

@@ -1,4 +1,4 @@
-"""Keep the logs that were read last, so that the variants of a scenario read each log once."""
+"""Cache the logs that were read last, so that the variants of a scenario read each log only once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,27 +10,30 @@ from muster.simulation.scenario.logs.jobs import HELD_JOBS, OrderedJobs, TracedJ
 from muster.simulation.scenario.logs.opening import read_trace
 from muster.simulation.scenario.model import Trace
 
-# Called with the file of a log and how many of its jobs are read. An interrupt that it raises ends the reading.
+# Called with the file of a log and the number of its jobs read so far. An interrupt that it raises stops the reading.
 Look = Callable[[Path, int], None]
 
-# How many jobs the logs of a shelf hold in memory together. They take some 400 MB.
+# The maximum number of jobs in memory over all logs of a shelf, about 400 MB.
 _MOST_JOBS = 4 * HELD_JOBS
-# How many jobs are read between two looks: some 50 ms.
+# The number of jobs to read between two calls of `look`, which take about 50 ms.
 _LOOK_JOBS = 5_000
 
 
 class LogShelf:
-    """The logs that the simulations of one process read last. look: called while a log is read."""
+    """A cache of the logs that the simulations of one process read last.
+
+    look: called periodically while a log is read.
+    """
 
     def __init__(self, look: Look = lambda _file, _jobs: None) -> None:
         self._look = look
-        self._logs: dict[tuple[Path, bytes], OrderedJobs] = {}  # the one read last at the end
+        self._logs: dict[tuple[Path, bytes], OrderedJobs] = {}  # the most recently read log comes last
 
     def read(self, file: Path, trace: Trace) -> OrderedJobs:
         """Return the jobs of a log that ran, in order of submission, as `read_trace` does."""
         same = replace(
             trace, file="", queues={}, limits="logged", speed=1.0
-        )  # the reader of a log ignores these fields
+        )  # fields that do not affect the reading of a log
         key = file, msgspec.json.encode(same)
         log = self._logs.pop(key, None)
         if log is None:
@@ -40,11 +43,11 @@ class LogShelf:
         return log
 
     def clear(self) -> None:
-        """Free the memory of all logs; each is read again when it is needed."""
+        """Free the memory of all logs. Each is read again when it is needed."""
         self._logs.clear()
 
     def _make_room(self) -> None:
-        """Drop the logs that were read longest ago, until memory has room for any other log."""
+        """Drop the least recently read logs, until the memory suffices for any other log."""
         held = sum(log.held for log in self._logs.values())
         while held > _MOST_JOBS - HELD_JOBS:
             held -= self._logs.pop(next(iter(self._logs))).held

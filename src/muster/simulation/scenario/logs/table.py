@@ -28,22 +28,26 @@ from muster.simulation.scenario.source import suggest
 
 _Amounts = tuple[tuple[str, int], ...]
 
-# By how many seconds the end of a job may be before its start, because a clock of local time was set back.
+# The maximum number of seconds by which a job may end before it starts, because a clock in local time was set back.
 _CLOCK_CHANGE = 3600.0
-# A line that is no header may be long.
+# The maximum length of a header line; other lines may be longer.
 _LONGEST = 400
-# How many different roles are remembered, so that jobs share them.
+# The maximum number of cached roles, which equal jobs share.
 _MOST_ROLES = 50_000
 _TIMES = ("submit", "run_time", "limit")
 # Fields whose cells are numbers.
 _NUMBERS = (*_TIMES, "pods", "gang", "priority", "requests", "allocatable")
-# The line by which some spreadsheets name the delimiter of the lines below.
+# The line in which some spreadsheets name the delimiter of the following lines.
 _DELIMITER_LINE = re.compile(r'sep=([^\w"\r\n])\s*', re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+(?:E[-+]?\d+)?\s*)$", re.IGNORECASE)
 
 
 class ColumnError(ValueError):
-    """The error of a wrong column in a scenario. field: the field, below `columns`. why: what is wrong, for people."""
+    """An invalid column in a scenario.
+
+    field: the name of the field in `columns`.
+    why: the reason, for users.
+    """
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -52,7 +56,11 @@ class ColumnError(ValueError):
 
 
 class NodeRow(Struct, frozen=True):
-    """A node of a table. line: its line, from 1. labels: those that are set."""
+    """A node of a table.
+
+    line: the number of its line, from 1.
+    labels: the labels that are set.
+    """
 
     line: int
     name: str
@@ -61,7 +69,7 @@ class NodeRow(Struct, frozen=True):
 
 
 def check_columns(columns: JobColumns | NodeColumns, needed: Sequence[str]) -> None:
-    """Raise `ColumnError` if one of the needed fields is not set, or a column has an invalid unit."""
+    """Raise `ColumnError` if a required field is not set, or if a column has an invalid unit."""
     for field in needed:
         if getattr(columns, field) is None:
             raise ColumnError("", f"{_spell(field)} is needed")
@@ -79,7 +87,7 @@ def _list_cells(columns: JobColumns | NodeColumns) -> Iterator[tuple[str, Cell]]
 
 
 def _spell(field: str) -> str:
-    """Return a Python field name as a scenario spells it: `runTime` for `run_time`."""
+    """Return a Python field name as spelled in a scenario: `runTime` for `run_time`."""
     first, _, rest = field.partition(".")
     words = first.split("_")
     return "".join((words[0], *(word.capitalize() for word in words[1:]))) + (f".{rest}" if rest else "")
@@ -127,7 +135,10 @@ def read_jobs(
 
 
 class _Table:
-    """The rows of a table after its header. line: the last line of the present row."""
+    """The rows of a table after its header.
+
+    line: the number of the last line of the current row.
+    """
 
     def __init__(
         self, lines: Iterable[str], columns: JobColumns | NodeColumns, header: Sequence[str], *, quoted: bool = True
@@ -174,7 +185,7 @@ class _Table:
     def __iter__(self) -> Iterator[Row]:
         row, self._held = self._held, None
         while (row := row if row is not None else self._take()) is not None:
-            if any(map(str.strip, row)):  # else it is an empty line, for which spreadsheets may write delimiters
+            if any(map(str.strip, row)):  # otherwise it is an empty line, which spreadsheets may fill with delimiters
                 if len(row) != self._width:
                     raise LogError(self.line, f"has {len(row)} fields instead of {self._width}")
                 for place in self._numbers:
@@ -184,31 +195,32 @@ class _Table:
 
 
 def _find_delimiter(top: Sequence[str], names: Iterable[str], header: Sequence[str]) -> str:
-    """Return what separates the cells of a table: a semicolon, tab or bar if the first line then fits, else a comma.
+    """Return the delimiter of a table's cells: a semicolon, tab or bar if the first line then matches, else a comma.
 
-    Spreadsheets write semicolons where the comma is the decimal sign, so a line may fit by its commas, too. top: the
-    first line, if there is one. names: the columns that the line names, unless `header` does.
+    top: the first line, if there is one.
+    names: the columns that the line must contain, unless `header` is given.
+    Spreadsheets write semicolons where the comma is the decimal separator, so a line may contain commas as well.
     """
     for delimiter in (";", "\t", "|"):
         try:
             cells = next(csv.reader(top, delimiter=delimiter), [])
         except csv.Error:
-            continue  # the table refuses the line
+            continue  # the table then rejects the line
         if set(names) <= {cell.strip() for cell in cells} or len(cells) == len(header):
             return delimiter
     return ","
 
 
 def _list_numbers(columns: JobColumns | NodeColumns, places: Mapping[str, int]) -> list[int]:
-    """Return the indexes of the columns that are read as numbers."""
+    """Return the indexes of the columns that are parsed as numbers."""
     cells = (cell for field, cell in _list_cells(columns) if field.partition(".")[0] in _NUMBERS)
     return sorted({places[name] for cell in cells for name in columns_of(cell)})
 
 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
-    """Return a function that reads the job of a row, given the line's number; it returns None if the job never ran.
+    """Return a function that returns the job of a row, given the line's number; None if the job never ran.
 
-    The function raises `CellError` for a wrong cell.
+    The function raises `CellError` for an invalid cell.
     """
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
@@ -251,9 +263,9 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
 
 
 def _compile_whole(cell: Cell | None, places: Mapping[str, int]) -> Number:
-    """Return a function that computes a whole number from a row; it returns None without a column.
+    """Return a function that computes an integer from a row; it returns None without a column.
 
-    The function raises `CellError` for another number.
+    The function raises `CellError` for any other number.
     """
     if cell is None:
         return lambda _: None
@@ -273,7 +285,7 @@ def _compile_text(cell: Cell | None, places: Mapping[str, int]) -> Text:
 
 
 class _Roles:
-    """A reader of the pods of jobs in a table. Jobs that are alike share the result."""
+    """A parser of the pods of jobs in a table. Equal jobs share the result."""
 
     def __init__(self, columns: JobColumns, places: Mapping[str, int]) -> None:
         cells = [columns.pods, *(columns.requests or {}).values(), *(columns.node_selector or {}).values()]
@@ -322,9 +334,10 @@ def _compile_amounts(cells: Mapping[str, Cell], places: Mapping[str, int]) -> Ca
 
 
 def read_nodes(lines: Iterable[str], columns: NodeColumns, header: Sequence[str]) -> Iterator[NodeRow]:
-    """Yield the nodes of a table. header: the names of the columns, if the table has no line with them.
+    """Yield the nodes of a table.
 
-    Raises `LogError` if a line or its header is wrong.
+    header: the names of the columns, if the table has no header line.
+    Raises `LogError` if a line or its header is invalid.
     """
     table = _Table(lines, columns, header)
     assert columns.name is not None, "it is needed"
@@ -341,6 +354,6 @@ def read_nodes(lines: Iterable[str], columns: NodeColumns, header: Sequence[str]
 
 
 def merge_columns(base: Any, more: Any) -> Any:
-    """Return the columns `base` of a known format, with those of `more` that are set in their place."""
+    """Return the columns `base` of a known format, overridden by the columns that are set in `more`."""
     changed = {field: value for field, value in asdict(more).items() if value is not None}
     return type(base)(**(asdict(base) | changed))
