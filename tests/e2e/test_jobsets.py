@@ -56,7 +56,8 @@ def test_the_examples(shared_up):
         shared_up("apply", "--wait", "-f", f"{EXAMPLES}/driver.yaml", "-f", f"{EXAMPLES}/prepared.yaml").returncode == 0
     )
     waits = [f"[worker {rank}] worker {rank - 1} waits for work" for rank in (1, 2, 3)]
-    assert lines(shared_up("logs", "driver")) == ["[driver 0] all are there", *waits]
+    # The workers end a moment later than the job, and so do their logs.
+    until(lambda: lines(shared_up("logs", "driver")) == ["[driver 0] all are there", *waits])
     shards = [
         f"[shard {rank}] shard {job} of 2, part {part} of 2: 100 lines"
         for rank, job, part in ((2, 0, 0), (3, 0, 1), (4, 1, 0), (5, 1, 1))
@@ -75,7 +76,7 @@ def test_the_driver_of_the_example_waits_for_workers_that_begin_late(shared_up):
     container["command"] = ["sh", "-c", 'sleep 2; exec "$@"', "late", *container["command"]]
     shared_up("apply", "--wait", "-f", "-", input=yaml.safe_dump(example))
     said = [f"[worker {rank}] worker {rank - 1} waits for work" for rank in (1, 2, 3)]
-    assert lines(shared_up("logs", "waits")) == ["[waits 0] all are there", *said]
+    until(lambda: lines(shared_up("logs", "waits")) == ["[waits 0] all are there", *said])
 
 
 def role(name, replicas, each, command, **pod):
