@@ -1,6 +1,7 @@
 """A backend for joblib, which scikit-learn uses, too.
 
     import muster.joblib
+
     with joblib.parallel_config("muster", n_jobs=4):
         joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
 
