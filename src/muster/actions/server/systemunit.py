@@ -63,7 +63,7 @@ class Unit(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the unit, which contains the path of a home other than the default."""
+        """The name of the unit: `muster.service` for a user's default home; otherwise it contains the home's path."""
         if self.scope == "user" and self.home == self.user_home / ".muster":
             return "muster.service"
         return f"muster-{_escape_path(self.home)}.service"

@@ -1,7 +1,8 @@
-"""The annotations by which a ClusterQueue belongs to a team: its users, whose quota it divides, and limits by user.
+"""The annotations of ClusterQueues for teams.
 
-Only users who may change ClusterQueues can write these annotations. Functions that read an annotation ignore its
-malformed parts; `find_limit_problems` lists them.
+They say who may use a queue, which shared queue gives it quota, whether its quota follows the nodes, whether users
+without a team may use it, and the limits for each user. Only users who may change ClusterQueues can write them.
+`read_limits` ignores malformed limits; `find_limit_problems` lists them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -290,9 +290,9 @@ async def _start_reserved(reserve: ReservedShim, spec: Spec) -> str:
 
 
 def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
-    """Return the running shim of a start; None if its container has exited or could not be started.
+    """Return the running shim; None if the container has already exited or could not be started.
 
-    In the latter case, the record of the attempt contains the result.
+    The attempt's record says which.
     verdict: the shim's report.
     Raises `ShimError` if the report is an error or the shim left no trace, `ClaimedError` if another shim has claimed
     the attempt.

@@ -43,7 +43,10 @@ class Member(Struct, frozen=True):
 
 
 def is_member(queue: ClusterQueue) -> bool:
-    """Return whether a ClusterQueue follows the nodes, or names another ClusterQueue of which it is a part."""
+    """Return whether a ClusterQueue takes part in a division of quota.
+
+    Its quota follows the nodes, or its annotation names the ClusterQueue that gives it quota.
+    """
     return is_following_nodes(queue) or QUOTA_OF in queue.metadata.annotations
 
 

@@ -164,10 +164,12 @@ class Contender(Struct, frozen=True, eq=False):
 
 
 class Tournament:
-    """A competition of heads by share, which is repeated as usage changes.
+    """The choice of the next head by fair sharing.
 
-    Trees of Cohorts do not compete by share. Priority and time decide among their winners, and among ClusterQueues
-    without a Cohort.
+    In each Cohort, the child wins whose share would be the lowest with its nominee admitted. Root Cohorts and
+    ClusterQueues without a Cohort have no share: priority, then time, decide among their nominees. Two rules come before
+    the share: heads that wait for their victims win, then, with `prefer_nominal`, heads that borrow nothing. Usage that
+    changes repeats the choice.
     """
 
     def __init__(self, contenders: Iterable[Contender], fair: FairSharing) -> None:

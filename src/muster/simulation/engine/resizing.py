@@ -207,7 +207,10 @@ class JobResizer(JobRunner):
         return True
 
     def _take_growth(self, admission: CycleAdmission) -> None:
-        """Let a job grow whose additional pods got quota. If these find no nodes, the quota is released."""
+        """Let a job grow whose additional pods got quota.
+
+        The quota passes from the request to the job. If the pods find no nodes, pending workloads may use the quota.
+        """
         growth, job = admission.workload, self._jobs[admission.workload.growth_of]
         self._growths.pop(growth.key, None)
         self._tree.release(growth)

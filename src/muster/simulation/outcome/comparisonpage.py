@@ -59,7 +59,7 @@ def _draw_figures(differences: Sequence[Difference]) -> Iterator[Figure]:
         write = partial(_write, figure)
         intervals = [_make_interval(one) for one in shown]
         queue = "all queues" if figure.queue is None else name_queue(figure.queue)
-        before = _write(figure, some[0].before.mean)
+        before = _format_with_unit(figure, some[0].before.mean)
         reading = f"The change from {before}, with its interval at 95 %. The upright line is no change."
         if left_out := len(some) - len(shown):
             reading += f" {left_out} more variants are in the table."
@@ -121,10 +121,10 @@ def _name_run(run: SimulationRun) -> str:
     return f"{run.variant}, seed {run.seed}"
 
 
-def _write(figure: Compared, value: float) -> str:
-    """Return the value of a figure, or a change of it, in the form for users."""
+def _format_with_unit(figure: Compared, value: float) -> str:
+    """Return the value of a figure, or a change of the value, as text with its unit."""
     if value < 0:
-        return f"-{_write(figure, -value)}"
+        return f"-{_format_with_unit(figure, -value)}"
     if figure.unit == SECONDS:
         return format_span(value)
     return format_mean(figure.unit, value) if figure.unit else format_value(value)

@@ -70,7 +70,9 @@ class GroupSummary(Struct, frozen=True):
 
 
 class Use(Struct, frozen=True):
-    """The use of a queue's quota for one resource of one flavor, in the units of decisions (millicores of CPU).
+    """The use of a queue's quota for one resource of one flavor.
+
+    The unit is a millicore for CPU, and a whole unit (a byte, a GPU) for other resources.
 
     mean: the mean over the simulated time.
     peak: the highest use at any time.

@@ -76,7 +76,7 @@ def set_in_manifest(
 ) -> list[dict[str, Any]]:
     """Return manifests with one value set in one of them. The others are the same objects.
 
-    pools: names that the path may have meant instead of a Node, for the error.
+    pools: the names of pools, which the error suggests if the path names no Node.
     Raises `PathError` if the path matches nothing.
     """
     documents = list(manifests)

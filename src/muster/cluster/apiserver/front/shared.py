@@ -23,7 +23,7 @@ class Served(Protocol):
 
     @property
     def is_endless(self) -> bool:
-        """Whether there are responses, and none of them has an end of its own."""
+        """Whether responses are in progress, and each ends only when the client or the server stops it."""
         ...
 
     @property

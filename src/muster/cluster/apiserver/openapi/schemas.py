@@ -133,7 +133,10 @@ def _make_referring_schema(schema: Schema, spelled: str, name: str) -> Schema:
 
 
 def as_v2(schema: Mapping[str, Any]) -> Schema:
-    """Convert a schema of a built-in kind to OpenAPI v2, which lacks `oneOf` and spells references differently."""
+    """Convert a schema of a built-in kind to OpenAPI v2.
+
+    `oneOf` becomes a string. A reference in `allOf` becomes a `$ref`, which in v2 has no default beside it.
+    """
     result: Schema = {}
     for key, value in schema.items():
         match key:

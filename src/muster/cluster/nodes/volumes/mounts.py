@@ -133,7 +133,7 @@ def _make_entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
 
 
 def place(path: str, tree: Tree | None = None) -> str:
-    """Return the real path at which to make a mount with this path, without links. Raises `MountError` for the root."""
+    """Return the mount path with all symbolic links resolved. Raises `MountError` if that is the root directory."""
     target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
         raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")

@@ -132,7 +132,7 @@ def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
 
 
 def make_opening_patch(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """Return the patch that removes the gates of a pod.
+    """Return the patch that removes Kueue's gates from a pod, except the gates in `info`.
 
     If the admission gate still holds the pod, the patch also sets the labels, annotations, node selector and
     tolerations of `info`.

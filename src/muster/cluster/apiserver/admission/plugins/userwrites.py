@@ -1,6 +1,7 @@
-"""Limit what users of a system server may write into Workloads and the status of jobs: they cancel and hold jobs.
+"""Limit what users of a system server (`muster up --system`) may write into Workloads and the status of jobs.
 
-The queues and the controllers trust both. A user who wrote anything else could make a running job look finished, which
+Of a Workload they may change only `spec.active`, which holds or releases its job; of a job's status, only that the job
+was cancelled. The queues and the controllers trust Workloads and the status of jobs. A user who wrote anything else could make a running job look finished, which
 releases its quota, or raise its priority over the jobs of others.
 """
 
