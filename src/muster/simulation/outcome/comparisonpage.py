@@ -56,7 +56,7 @@ def _draw_figures(differences: Sequence[Difference]) -> Iterator[Figure]:
         by_figure.setdefault(one.figure, []).append(one)
     for figure, some in list(by_figure.items())[:_MOST_FIGURES]:
         shown = some[:_MOST_ROWS]
-        write = partial(_write, figure)
+        write = partial(_format_with_unit, figure)
         intervals = [_make_interval(one) for one in shown]
         queue = "all queues" if figure.queue is None else name_queue(figure.queue)
         before = _format_with_unit(figure, some[0].before.mean)
@@ -93,7 +93,7 @@ def _tabulate(differences: Sequence[Difference]) -> Figure:
 
 
 def _make_row(one: Difference) -> tuple[str, ...]:
-    write, change = partial(_write, one.figure), one.change
+    write, change = partial(_format_with_unit, one.figure), one.change
     interval = "-" if change.low is None or change.high is None else f"{write(change.low)} to {write(change.high)}"
     queue = "all" if one.figure.queue is None else name_queue(one.figure.queue)
     values = (write(one.before.mean), write(one.after.mean), write(change.mean))

@@ -1,8 +1,8 @@
 """Limit what users of a system server (`muster up --system`) may write into Workloads and the status of jobs.
 
 Of a Workload they may change only `spec.active`, which holds or releases its job; of a job's status, only that the job
-was cancelled. The queues and the controllers trust Workloads and the status of jobs. A user who wrote anything else could make a running job look finished, which
-releases its quota, or raise its priority over the jobs of others.
+was cancelled. The queues and the controllers trust Workloads and the status of jobs. A user who wrote anything else
+could make a running job look finished, which releases its quota, or raise its priority over the jobs of others.
 """
 
 from collections.abc import Mapping
