@@ -26,18 +26,18 @@ def begin(world: World, limits: Limits = FEW) -> tuple[Flow, SeatedTransport]:
 @virtual
 async def test_a_list_takes_seats_while_it_is_made(world: World) -> None:
     flow, transport = begin(world)
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, int, bool]] = []
     original = world.plane.server.handle
 
-    async def handle(request: Request, user: User) -> Any:
+    async def handle(request: Request, user: User, *, is_own: bool = True) -> Any:
         if user is EVE:
-            seen.append((flow.seats.lent, flow.lists.lent))
-        return await original(request, user)
+            seen.append((flow.seats.lent, flow.lists.lent, is_own))
+        return await original(request, user, is_own=is_own)
 
     world.plane.server.handle = handle  # type: ignore[method-assign]
     assert (await transport.request(LIST)).status == 200
     assert (await transport.request(Request("GET", "/api/v1/namespaces/default"))).status == 200
-    assert seen == [(2, 1), (1, 0)]  # a user has at most half of what others leave
+    assert seen == [(2, 1, False), (1, 0, False)]  # a user has at most half of what others leave
     assert (flow.seats.lent, flow.lists.lent) == (0, 0)
 
 

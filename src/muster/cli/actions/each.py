@@ -10,9 +10,10 @@ from muster.actions.errors import UserError
 from muster.api.status import ApiError
 from muster.cli.terminal.output import say
 from muster.runtime.eventloop import ensure_loop
+from muster.runtime.kube.requests import MAX_CONCURRENT_REQUESTS
 
-# The most requests for different objects that a command sends at a time. The server stores those of a moment together.
-AT_ONCE = 64
+# The most objects that a command changes at a time. The server stores changes of the same moment in one write.
+AT_ONCE = MAX_CONCURRENT_REQUESTS
 # Names that are acted on one after the other, because the import of asyncio takes as long.
 _FEW = 8
 
@@ -34,7 +35,7 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
 
 
 async def act_on_each(names: Iterable[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> None:
-    """Call `act` for each name once, for several at a time, and print the outcomes in order; failures are printed, too.
+    """Call `act` for each name once, for several names at a time; print each outcome and failure when it is known.
 
     Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
     """
@@ -43,14 +44,14 @@ async def act_on_each(names: Iterable[str], act: Callable[[str], Coroutine[Any, 
     async def report(acting: Awaitable[str]) -> None:
         click.echo(await acting)
 
+    works = (try_and_say(name, report(act(name))) for name in each)
     if len(each) <= _FEW:
-        successes = [await try_and_say(name, report(act(name))) for name in each]
+        successes = [await work for work in works]
     else:
         await ensure_loop()
         from muster.runtime.tasks import yield_ended_in_order  # imports asyncio
 
-        async with aclosing(yield_ended_in_order(map(act, each), AT_ONCE)) as ended:
-            titles = iter(each)
-            successes = [await try_and_say(next(titles), report(acting)) async for acting in ended]
+        async with aclosing(yield_ended_in_order(works, AT_ONCE)) as ended:
+            successes = [task.result() async for task in ended]
     if not all(successes):
         raise click.exceptions.Exit(1)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from msgspec.structs import replace
 
@@ -28,7 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class InProcessTransport:
-    """The transport of one user's requests to a server that runs in this process."""
+    """The transport of one user's requests to a server that runs in this process.
+
+    is_own: whether components of the cluster itself send the requests.
+    """
+
+    is_own: ClassVar[bool] = True
 
     def __init__(self, server: ApiServer, user: User = ADMIN) -> None:
         self._server = server
@@ -78,7 +83,7 @@ class InProcessTransport:
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
         """Yield a conversation with the server. Raises `ApiError` if the server refuses."""
-        answer = await self._server.handle(request, self._user)
+        answer = await self._server.handle(request, self._user, is_own=self.is_own)
         if not isinstance(answer, Tunnel):
             raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")
         there, back = asyncio.Queue[bytes](_MESSAGES), asyncio.Queue[bytes](_MESSAGES)
@@ -96,7 +101,7 @@ class InProcessTransport:
         seconds = request.timeout_seconds
         try:
             with nullcontext() if seconds is None else self._server.deadlines.within(seconds):
-                answer = await self._server.handle(request, self._user)
+                answer = await self._server.handle(request, self._user, is_own=self.is_own)
         except TimeoutError:
             message = f"{request.method} {request.path}: no answer within {seconds:g} s"
             raise SilentError(message) from None

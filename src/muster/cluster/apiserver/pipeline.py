@@ -138,10 +138,13 @@ class ApiServer:
             return  # an invalid request, which the log cannot name
         self.audit.log_unauthenticated(request, access, target.version if target else "")
 
-    async def handle(self, request: Request, user: User) -> Answer:
-        """Answer a request from a component of the cluster itself. Raises nothing but cancellation."""
+    async def handle(self, request: Request, user: User, *, is_own: bool = True) -> Answer:
+        """Answer a request that this process sends. Raises nothing but cancellation.
+
+        is_own: whether a component of the cluster itself sends the request, not a user.
+        """
         exchange = self.begin(request, user)
-        exchange.is_own = True
+        exchange.is_own = is_own
         return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
@@ -175,7 +178,7 @@ class ApiServer:
             if exchange.refused is not None:
                 return exchange.refused
             part = _namespace_of_own(exchange)
-            async with self._bound(exchange, part):
+            async with self._limit_work(exchange, part):
                 await self._fair_queue.take(Flow(exchange.user, part=part))
                 return exchange.record_answer(await self._answer(exchange))
         except asyncio.CancelledError:
@@ -184,10 +187,13 @@ class ApiServer:
         except Exception as error:  # noqa: BLE001  (`failed` logs the error)
             return exchange.make_error_answer(error)
 
-    def _bound(self, exchange: Exchange, part: str) -> AbstractAsyncContextManager[None]:
-        """Return the context that bounds the requests under way. part: the namespace of a request of the cluster."""
+    def _limit_work(self, exchange: Exchange, part: str) -> AbstractAsyncContextManager[None]:
+        """Return the context in which a request waits for its turn, and counts.
+
+        part: the namespace of a request of the cluster itself.
+        """
         if not exchange.is_own:
-            return self._throttle.users
+            return self._throttle.of_user()
         return self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext()
 
     async def _answer(self, exchange: Exchange) -> Answer:

@@ -24,6 +24,9 @@ FEW = 4  # requests of one namespace that the server always works on at a time
 REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
 CROWD = 16  # requests of users under way that count like another active namespace
+USER_SECONDS = (
+    3.0  # a user's request that takes longer waits for something else, such as a webhook, and no longer counts
+)
 QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
 
 _request: ContextVar["_Request"] = ContextVar("request")  # the counted request of this context
@@ -56,38 +59,23 @@ class _Share:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class UserRequests:
-    """The context of each request of a user; it counts how many are under way."""
-
-    __slots__ = ("under_way",)
-
-    def __init__(self) -> None:
-        self.under_way = 0
-
-    async def __aenter__(self) -> None:
-        self.under_way += 1
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.under_way -= 1
-
-
 class NamespaceThrottle:
     """The limit on concurrent work for one namespace while other namespaces, or many users' requests, need the server.
-
-    users: the requests of users, which this limit never delays.
 
     Invariant: a request waits only while `FEW` others of its namespace count. It continues when one of these stops
     counting or the timer expires, so a webhook that hangs delays no other request for long.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self.users = UserRequests()
         self._monotonic = monotonic
+        self._users: dict[_UserRequest, float] = {}  # the start of each request of a user, the oldest first
         self._shares: dict[str, _Share] = {}  # the shares of namespaces with requests under way
         self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
         self._newest_at = self._older_at = float("-inf")
+
+    def of_user(self) -> "_UserRequest":
+        """Return the context of a user's request, which is never delayed."""
+        return _UserRequest(self._users, self._monotonic)
 
     def of(self, namespace: str) -> "_Request":
         """Return the context of a request. Entering it waits until the request may run.
@@ -121,10 +109,17 @@ class NamespaceThrottle:
         """
         if len(share.counted) < FEW:
             return True
-        if self.users.under_way >= CROWD:
+        if self._count_users() >= CROWD:
             return False
         other_at = self._older_at if share.namespace == self._newest else self._newest_at
         return other_at + QUIET_SECONDS < self._monotonic()
+
+    def _count_users(self) -> int:
+        """Return the number of users' requests under way, without the requests that wait for something else."""
+        limit = self._monotonic() - USER_SECONDS
+        while self._users and self._users[oldest := next(iter(self._users))] < limit:
+            del self._users[oldest]
+        return len(self._users)
 
     async def wait(self, share: _Share, request: "_Request") -> None:
         """Wait until a request may run, and count it from then on."""
@@ -160,6 +155,24 @@ class NamespaceThrottle:
             if not waiter.done():
                 share.counted.add(request)
                 waiter.set_result(None)
+
+
+class _UserRequest:
+    """The context of one request of a user."""
+
+    __slots__ = ("_monotonic", "_starts")
+
+    def __init__(self, starts: "dict[_UserRequest, float]", monotonic: Callable[[], float]) -> None:
+        self._starts = starts
+        self._monotonic = monotonic
+
+    async def __aenter__(self) -> None:
+        self._starts[self] = self._monotonic()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._starts.pop(self, None)
 
 
 class _Request:

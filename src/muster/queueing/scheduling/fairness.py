@@ -167,9 +167,9 @@ class Tournament:
     """The choice of the next head by fair sharing.
 
     In each Cohort, the child wins whose share would be the lowest with its nominee admitted. Root Cohorts and
-    ClusterQueues without a Cohort have no share: priority, then time, decide among their nominees. Two rules come
-    before the share: heads that wait for their victims win, then, with `prefer_nominal`, heads that borrow nothing. When
-    usage changes, the choice is made again.
+    ClusterQueues without a Cohort have no share: priority, then time, decide among their nominees. Two rules precede
+    the share: heads that wait for their victims win; then, with `prefer_nominal`, heads that borrow nothing. When usage
+    changes, the choice is made again.
     """
 
     def __init__(self, contenders: Iterable[Contender], fair: FairSharing) -> None:

@@ -12,6 +12,7 @@ from muster.cluster.apiserver.throttle import (
     LONGEST_SECONDS,
     QUIET_SECONDS,
     REST_TURNS,
+    USER_SECONDS,
     NamespaceThrottle,
     end_work,
 )
@@ -69,7 +70,7 @@ def test_beside_a_crowd_of_users_a_namespace_has_few_under_way(users):
         writers = Writers()
 
         async def ask():
-            async with writers.throttle.users:
+            async with writers.throttle.of_user():
                 await writers.clock.sleep(0.2)
 
         asking = [asyncio.create_task(ask()) for _ in range(users)]
@@ -81,6 +82,24 @@ def test_beside_a_crowd_of_users_a_namespace_has_few_under_way(users):
         await writers.clock.sleep(0.15)
         assert writers.most["a"] > 5 * FEW  # the users have their answers
         await asyncio.gather(*many)
+
+    run_virtual(body())
+
+
+def test_a_crowd_that_hangs_counts_no_more():
+    async def body():
+        writers = Writers()
+
+        async def hang():
+            async with writers.throttle.of_user():
+                await writers.clock.sleep(1000)
+
+        hanging = [asyncio.create_task(hang()) for _ in range(CROWD)]
+        await writers.clock.sleep(USER_SECONDS + 0.1)
+        many = [asyncio.create_task(writers.write("a", 0.1)) for _ in range(10 * FEW)]
+        await writers.clock.sleep(0.05)
+        assert writers.most["a"] == 10 * FEW
+        await asyncio.gather(*many, *hanging)
 
     run_virtual(body())
 

@@ -132,7 +132,7 @@ class Application:
             seconds: float | None = REQUEST_SECONDS
             flow.open_stream(user)
             opened.callback(flow.close_stream, user)
-        else:  # else:  # a GET waits only for its seat, and that wait has its own limit
+        else:  # a GET waits only for its seat, and that wait has its own limit
             seconds = None if method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
         if size:
             await _wait(flow.room.borrow(user, room_for(size), taken), caller)

@@ -17,6 +17,8 @@ class SeatedTransport(InProcessTransport):
     seat). A stream takes no seat; the pages limit the number of their streams.
     """
 
+    is_own = False
+
     def __init__(self, server: ApiServer, user: User, flow: Flow) -> None:
         super().__init__(server, user)
         self._flow = flow
