@@ -17,7 +17,7 @@ class Server:
     def __init__(self) -> None:
         self.deadlines = Deadlines()
 
-    async def handle(self, request: Request, _user: object, *, is_own: bool) -> Response:  # noqa: ARG002  (the shape)
+    async def handle(self, request: Request, _user: object, *, is_own: bool) -> Response:
         await asyncio.sleep(float(request.path.removeprefix("/")))
         return Response(200)
 
