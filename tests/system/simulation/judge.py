@@ -135,14 +135,17 @@ class Moment(Struct):
     """What happens at one time.
 
     order: by kind, whom it happens to, in order. Nodes and what runs there have the order of their names, and so have
-    evicted jobs, because a cluster evicts several victims side by side. runs: whether a job runs at the end that starts
-    or stops here. brief: the jobs that get quota here and are evicted. A cluster may evict them before their pods
-    start, or may start the pods of others that it evicts. use: by how much the use of quota changes in all. there: the
-    same in worker clusters.
+    evicted jobs, because a cluster evicts several victims side by side.
+    victims: the jobs that are evicted before another job gets quota.
+    runs: whether a job runs at the end that starts or stops here.
+    brief: the jobs that get quota here and are evicted. A cluster may evict them before their pods start, or may start
+    the pods of others that it evicts.
+    use: by how much the use of quota changes in all. there: the same in worker clusters.
     """
 
     at: float
     order: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    victims: set[str] = field(default_factory=set)
     runs: dict[str, bool] = field(default_factory=dict)
     brief: set[str] = field(default_factory=set)
     use: Counter[Any] = field(default_factory=Counter)
@@ -178,13 +181,17 @@ class Moment(Struct):
         return bool(evicts) and both[0] == both[1] and same and self._uses_as(other)
 
     def evicts_as(self, other: "Moment") -> bool:
-        """Return whether another moment has the same causes and evicts the same jobs, of which there are several."""
+        """Return whether another moment has the same causes and evicts the same jobs, of which there are several.
+
+        The jobs count that are evicted in all, or before another job gets quota: this job may get other quota if it
+        comes free part by part, and evict other jobs.
+        """
         both = [
-            {what: names for what, names in one.order.items() if what not in LOOSE}
-            | {"evict": sorted(set(one.order.get("evict", ())))}
-            for one in (self, other)
+            {what: names for what, names in one.order.items() if what not in (*LOOSE, "evict")} for one in (self, other)
         ]
-        return both[0] == both[1] and len(both[0]["evict"]) > 1 and abs(self.at - other.at) <= LATE_SECONDS
+        evicted = [set(one.order.get("evict", ())) for one in (self, other)]
+        same = any(one == two and len(one) > 1 for one, two in (evicted, (self.victims, other.victims)))
+        return both[0] == both[1] and same and abs(self.at - other.at) <= LATE_SECONDS
 
     def is_caused_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same causes and evictions at the same time."""
@@ -245,6 +252,8 @@ def list_moments(journal: Journal) -> list[Moment]:
             if what == "evict" and (moments[-1].runs.get(of) or of in evicted):
                 moments[-1].brief.add(of)
             moments[-1].runs[of] = False
+        if what == "evict" and not moments[-1].order.get("admit"):
+            moments[-1].victims.add(of)
         if what in ("evict", "start"):
             evicted.add(of) if what == "evict" else evicted.discard(of)
     return [one for one in moments if one.order or one.runs or any(one.use.values())]

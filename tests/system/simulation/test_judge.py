@@ -52,6 +52,14 @@ def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):
     assert "past use" in outcome.why
 
 
+def test_quota_that_comes_free_part_by_part_may_make_a_job_take_other_flavors(tmp_path):
+    """Both engines evict the same two jobs first. The other flavors of the JobSet spare a third job in the cluster."""
+    scenario = RandomScenario(3958)
+    outcome = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
+    assert isinstance(outcome, Unclear)
+    assert "one after the other" in outcome.why
+
+
 def make_clusters(names):
     reference = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "clusters"}
     check = kueue("AdmissionCheck", "clusters", controllerName=MULTI_KUEUE_CONTROLLER, parameters=reference)
