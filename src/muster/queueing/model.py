@@ -1,6 +1,6 @@
 """The values with which admission computes: queues, flavors and workloads with only the fields that it needs.
 
-Amounts are integers in the units of `api.quantity.parse_amount` (thousandths of a CPU, whole units of all other
+Amounts are integers in the units of `api.values.quantity.parse_amount` (thousandths of a CPU, whole units of all other
 resources). Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting
 workloads).
 

@@ -16,7 +16,9 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueEdit:
-    """The changes of a queue that the user requested. None and "" leave a field unchanged.
+    """The changes of a queue that the user requested.
+
+    None, or "" in a field other than cohort, leaves the field unchanged.
 
     quotas: the nominal quotas by resource.
     borrowing, lending: the limits by resource; UNLIMITED removes a limit.

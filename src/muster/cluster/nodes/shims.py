@@ -393,9 +393,11 @@ async def run_inside(shim: Shim, command: ProgramSpec, timeout_seconds: float, o
 def kill_marked(mark: bytes) -> int:
     """Kill the processes that a killed shim left behind; return their number.
 
-    mark: the value of the marking variable in their environment. Without a PID namespace, only that variable identifies
-    the processes. A scan of /proc misses a process that forks behind the scan, and a process in the middle of an exec
-    shows no environment. So the search stops after two consecutive scans that find nothing new.
+    mark: the value of the marking variable in their environment.
+
+    Without a PID namespace, only that variable identifies the processes. A scan of /proc misses a process that forks
+    behind the scan, and a process in the middle of an exec shows no environment. So the search stops after two
+    consecutive scans that find nothing new.
     """
     killed: set[int] = set()
     quiet = 0

@@ -43,7 +43,7 @@ MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
 _PACKED_AT_ONCE = 50  # objects that are packed before other tasks run: a millisecond
-PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is true
+PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is set
 
 
 class _Collection:

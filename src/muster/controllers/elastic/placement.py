@@ -229,7 +229,7 @@ def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
     """
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
-    # grows still needs quota: `jobs.world` waits for that.
+    # grows still needs quota: `jobs.job.world` waits for that.
     world_before = world_of(meta)
     size_before = world_before.size if world_before is not None else job.spec.completions or 0
     on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels

@@ -66,8 +66,8 @@ class Snapshot:
 
     deadlines: the time limits of jobs after their start, by the job's UID.
     expectations: the run times that users expect of their jobs, if shorter than the limits, by the job's UID.
-    topologies, nodes, pods: the objects for topology domains; None if no flavor has a Topology, or the user may not see
-    them.
+    topologies: the Topologies; empty if no flavor has one, or the user may not see them.
+    nodes, pods: the objects for topology domains; None if they were not read, or the user may not see them.
     """
 
     cluster_queues: Iterable[ClusterQueue]

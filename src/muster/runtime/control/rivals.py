@@ -40,8 +40,9 @@ class FieldChange(Struct, frozen=True):
     """A field that a write of this process changes.
 
     theirs, ours: the value before and after the write; None means an absent field.
-    rival: the writer that set the old value; "" if this process did. If this process creates or deletes an object, the
-    path is empty, and `theirs` identifies the owner of the object.
+    rival: the writer that set the old value; "" if this process did.
+
+    If this process creates or deletes an object, the path is empty, and `theirs` identifies the owner of the object.
     """
 
     path: Path
