@@ -316,6 +316,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     """A workload that waits for quota or holds some.
 
     An instance is one state of a workload and is never changed; equality is identity.
+
     key: `namespace/name`.
     queue: its ClusterQueue.
     local_queue: `namespace/name` of its LocalQueue.

@@ -2,7 +2,8 @@
 
 The tag is F for a full line and P for a part of a line. Muster's nodes write times of one length, so all heads have one
 length. They serve logs verbatim to clients that request `raw`, with the node's records in between:
-`- <what> F <number>`. No log line looks like a record, because each begins with a time. """
+`- <what> F <number>`. No log line looks like a record, because each begins with a time.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ class LineRun(msgspec.Struct, frozen=True):
     """Consecutive lines of a log that were written in one piece, with the same time and stream.
 
     A run may also be a part of one long line.
+
     stamp: the time.
     lines: the number of lines.
     """

@@ -174,6 +174,7 @@ def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new
     """Return the mutable quota entry of a resource in a flavor; `flavor` "" means the queue's only flavor.
 
     new: whether to add the resource if the queue lacks it.
+
     Raises `ValueError` with a sentence for the user if no entry matches, or several do.
     """
     group = next((one for one in groups if resource in one["coveredResources"]), None)

@@ -221,6 +221,7 @@ class Store:
         They get their revisions now, in order; the future is done once they are durable. The result of the future is
         the new entries (for a deletion, the last state); its error is `WriteRefused`. The key of a `Delete` must exist
         in `latest`.
+
         may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for a commit with other writes.
         """
         loop = asyncio.get_running_loop()

@@ -123,6 +123,7 @@ class Sizes:
         waiting: the gangs for which no room was found, in the order of the queue.
         grow: whether Jobs may also grow.
         asking: returns the requests of pods' resource claims.
+
         Raises `ApiError` (Conflict) if a Job has changed since the decision read it.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}

@@ -207,6 +207,7 @@ def _make_deed(
     ask: returns sentences about the effect, given the names of the unfinished jobs.
     act: makes the change, and returns a sentence.
     danger: whether something ends.
+
     The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 

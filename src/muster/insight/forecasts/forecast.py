@@ -323,6 +323,7 @@ class Outlook:
 
         For a Workload outside of the tree, only its use of nodes counts, because workloads in the tree may use the same
         nodes. A Workload with an invalid quantity is left out.
+
         is_inside: whether the Workload's quota belongs to the tree.
         """
         if not is_inside and isinstance(place, Waits):

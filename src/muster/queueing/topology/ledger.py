@@ -212,6 +212,7 @@ class CapacityLedger:
         """Return how many pods of a shape fit on each node next to one pod of the shape `beside`.
 
         A node on which that pod does not fit counts -1.
+
         usage: the used amounts, by resource row and node index.
         """
         capacity = self.capacity

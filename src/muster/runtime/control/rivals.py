@@ -173,6 +173,7 @@ def find_changes(before: Document | None, after: Document | None, us: str) -> li
     """Return each field that a write of this process changed, by comparing the object before and after the write.
 
     A creation or deletion is one change, with an empty path.
+
     before: the object before the write; None if the write created it.
     after: None if the write deleted the object.
     us: the field manager of this process, whose own earlier values have no rival.

@@ -27,7 +27,11 @@ class ClusterChanges:
     """
 
     def __init__(self, reading: Reading, site: Site, record: SimulationRecord, holdings: Holdings) -> None:
-        """Plan the first change. record: the record of the jobs, which has the time. holdings: what changes update."""
+        """Plan the first change.
+
+        record: the record of the jobs, which has the time.
+        holdings: what changes update.
+        """
         self.record = record
         self._holdings = holdings
         self._agenda = EventAgenda()

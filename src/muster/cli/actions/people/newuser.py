@@ -2,7 +2,8 @@
 
 The user works in one namespace with the rights of the ClusterRole `edit`, and with the further rights that
 `muster hold` and `muster cancel` need. In the whole cluster the user reads nodes, quotas and priorities, as
-`muster top` and `muster why` show them. An administrator may do everything. """
+`muster top` and `muster why` show them. An administrator may do everything.
+"""
 
 import base64
 from dataclasses import dataclass

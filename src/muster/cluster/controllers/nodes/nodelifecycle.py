@@ -3,7 +3,8 @@
 This is upstream's node lifecycle controller. For a renewal it only records the time, and reconciles a node again when
 the node would be lost without another renewal. Time in which this process does not run does not count as silence. After
 a laptop has slept, or the process was stopped, every node has its whole time again. Nodes that run in the server's own
-process live as long as the server. """
+process live as long as the server.
+"""
 
 from collections.abc import Container
 
@@ -58,6 +59,7 @@ class NodeLifecycle(Reconciler):
     """The node lifecycle controller: it marks nodes without renewals as lost, and taints unready nodes.
 
     It also marks the pods of lost nodes as not ready. A `Manager` runs it; its keys are names of nodes.
+
     own: the names of the nodes of the server's own process, which need no Lease.
     """
 
