@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class Configuration:
     """The settings under `hydra.launcher`: the options of `muster.run` that a trial can have, and two of the sweep.
 
-    at_once: how many trials run at a time; None for as many as there is room for. title: what the name of the job is
-    made from.
+    at_once: how many trials run at a time; None for as many as there is room for.
+    title: what the name of the job is made from.
     """
 
     _target_: str = "hydra_plugins.muster_launcher.MusterLauncher"

@@ -99,6 +99,7 @@ async def describe_missing_queue(client: Client, name: str, namespace: str) -> s
     """Return a sentence that no LocalQueue has this name, with the most similar visible name.
 
     Returns "" if the LocalQueue exists, or if the user may not list LocalQueues.
+
     namespace: the namespace to search; "" for all namespaces.
     """
     queues = await list_or_none(client, LOCAL_QUEUE, namespace)

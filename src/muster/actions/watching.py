@@ -27,6 +27,7 @@ class Watch:
     """A watch on kinds of objects in a namespace that calls a function after each change.
 
     namespace: the namespace to watch; "" for all namespaces.
+
     A user who may list but not watch these kinds sees changes a little later.
     """
 
@@ -87,6 +88,7 @@ def survive_outages(
 
     describe: returns the remark about an unreachable server.
     tell: called once with each different remark.
+
     Before the first success of `look`, transport errors are raised. Errors that the server returns are always raised.
     """
     has_succeeded, remarks = False, set[str]()

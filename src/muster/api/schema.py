@@ -12,6 +12,7 @@ Only the first and the third form have `required` and `enum`. `muster.api.valida
 kinds, in the API server's words. The structural schema checks the kinds that are CRDs upstream.
 """
 
+import inspect
 import re
 import types
 import typing
@@ -110,7 +111,8 @@ _SCALARS: dict[Any, Schema] = {
     bytes: {"type": "string", "format": "byte"},
 }
 
-_FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
+# The description of a field in a docstring. Its continuation lines are indented.
+_FIELD = re.compile(r"^(\w+): (.+(?:\n +.+)*)$", re.MULTILINE)
 
 TYPE_META: dict[str, Schema] = {
     "apiVersion": {"type": "string", "description": "Version of the API that the object is written in."},
@@ -423,6 +425,7 @@ def read_documentation(type_: type) -> tuple[str, Mapping[str, str]]:
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if issubclass(base, Struct):
-            docs |= _FIELD_LINE.findall(re.sub(r"^ +", "", base.__doc__ or "", flags=re.MULTILINE))
+            fields = _FIELD.findall(inspect.cleandoc(base.__doc__ or ""))
+            docs |= {name: " ".join(text.split()) for name, text in fields}
     summary = (type_.__doc__ or "").strip().partition("\n\n")[0]
     return " ".join(summary.split()), docs

@@ -44,7 +44,9 @@ class PlacedBar(Struct, frozen=True):
 def draw_gantt(rows: Sequence[str], bars: Sequence[Bar], seconds: float, ticks: Sequence[Tick], label: str) -> Markup:
     """Return a drawing of bars in rows over time, from 0 to `seconds`; the page's script adds tooltips and zoom.
 
-    rows: the names of the rows. ticks: the labels of the time axis. label: the text for screen readers.
+    rows: the names of the rows.
+    ticks: the labels of the time axis.
+    label: the text for screen readers.
     """
     placed = place_bars(merge_bars(bars, seconds))
     lanes = max((one.lane + 1 for one in placed), default=1)
@@ -122,7 +124,9 @@ def merge_bars(bars: Iterable[Bar], seconds: float, most: int = MOST_BARS) -> li
 def place_bars(bars: Iterable[tuple[Bar, int]]) -> list[PlacedBar]:
     """Assign a lane to each bar, so that bars of one row that overlap in time have different lanes.
 
-    bars: the bars with their counts. Return the bars sorted by row and start.
+    bars: the bars with their counts.
+
+    Return the bars sorted by row and start.
     """
     placed = []
     ordered = sorted(bars, key=lambda one: (one[0].row, one[0].start, one[0].end, one[0].name))

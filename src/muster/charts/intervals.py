@@ -32,7 +32,9 @@ def draw_intervals(
 ) -> Markup:
     """Return a drawing of intervals from top to bottom.
 
-    write: formats a value. label: the text for screen readers. are_times: whether values are seconds.
+    write: formats a value.
+    label: the text for screen readers.
+    are_times: whether values are seconds.
     """
     least = min(0.0, *(one.low for one in intervals))
     most = max(0.0, *(one.high for one in intervals))

@@ -10,7 +10,11 @@ _HEIGHT = 10
 
 
 class Part(Struct, frozen=True):
-    """A part of a bar. start, amount: in the unit of the bar. color: a class of the style sheet."""
+    """A part of a bar.
+
+    start, amount: in the unit of the bar.
+    color: a class of the style sheet.
+    """
 
     start: float
     amount: float
@@ -20,8 +24,10 @@ class Part(Struct, frozen=True):
 def draw_meter(parts: Iterable[Part], total: float, label: str, mark: float | None = None) -> Markup:
     """Return a drawing of a bar as wide as its container.
 
-    parts: the coloured parts of the bar. total: the amount at the full width. label: the tooltip. mark: the amount at
-    which a line crosses the bar; None for no line.
+    parts: the coloured parts of the bar.
+    total: the amount at the full width.
+    label: the tooltip.
+    mark: the amount at which a line crosses the bar; None for no line.
     """
     whole = total if total > 0 else 1.0
     shapes = [make_element("rect", {"class": "ground", "width": "100%", "height": _HEIGHT, "rx": 2})]

@@ -14,7 +14,11 @@ from muster.charts.markup import Markup, make_element
 
 
 class Figure(Struct, frozen=True):
-    """A chart with its caption. reading: how to read the chart. wide: whether it takes the whole width of the page."""
+    """A chart with its caption.
+
+    reading: how to read the chart.
+    wide: whether it takes the whole width of the page.
+    """
 
     title: str
     reading: str

@@ -57,8 +57,10 @@ def draw_stack(
 ) -> Markup:
     """Return a drawing of layers stacked from the bottom to the top, and lines over them, all as step functions.
 
-    edges: the times at which values may change, from 0; a value holds from one edge to the next. ticks: the labels of
-    the time axis. label: the text for screen readers. unit: shown at the topmost value.
+    edges: the times at which values may change, from 0; a value holds from one edge to the next.
+    ticks: the labels of the time axis.
+    label: the text for screen readers.
+    unit: shown at the topmost value.
     """
     levels = sum_layers([layer.values for layer in layers], len(edges) - 1)
     most = max((max(values, default=0.0) for values in (*levels, *(line.values for line in lines))), default=0.0)
@@ -76,7 +78,9 @@ def draw_stack(
 def draw_lines(lines: Sequence[LinePoints], ticks: Sequence[Tick], most: float, label: str, unit: str = "") -> Markup:
     """Return a drawing of lines through points, over a vertical axis from 0 to at least `most`.
 
-    ticks: the labels of the horizontal axis. label: the text for screen readers. unit: shown at the topmost value.
+    ticks: the labels of the horizontal axis.
+    label: the text for screen readers.
+    unit: shown at the topmost value.
     """
     values = list_value_ticks(most)
     shapes = [
@@ -91,8 +95,10 @@ def draw_cells(
 ) -> Markup:
     """Return a heat map, the first row at the bottom: a larger value is darker, and a cell with 0 is empty.
 
-    ticks: the labels of the horizontal axis. names: the labels of the vertical axis. label: the text for screen
-    readers. named: whether each row has a label, which then is drawn above the cells of the row.
+    ticks: the labels of the horizontal axis.
+    names: the labels of the vertical axis.
+    label: the text for screen readers.
+    named: whether each row has a label, which then is drawn above the cells of the row.
     """
     most = max((max(row, default=0.0) for row in rows), default=0.0)
     total = max(HEIGHT, len(rows) * _NAMED_ROW) if named else HEIGHT

@@ -16,7 +16,11 @@ _ROUND_SPANS = (1, 10, _MINUTE, 10 * _MINUTE, _HOUR, 6 * _HOUR, _DAY, 7 * _DAY, 
 
 
 class Tick(Struct, frozen=True):
-    """A label of an axis. at: its position on the axis, from 0 to 1. minor: whether a narrow page hides the label."""
+    """A label of an axis.
+
+    at: its position on the axis, from 0 to 1.
+    minor: whether a narrow page hides the label.
+    """
 
     at: float
     label: str

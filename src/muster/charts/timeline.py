@@ -14,8 +14,10 @@ _LEAST = 0.004
 
 
 class Span(Struct, frozen=True):
-    """A span of time in one phase. start, end: from 0 to 1 of the line. color: a class of the style sheet.
+    """A span of time in one phase.
 
+    start, end: from 0 to 1 of the line.
+    color: a class of the style sheet.
     title: the tooltip.
     """
 

@@ -43,6 +43,7 @@ async def carry_out(move: "Move", plan: "Callable[[MoveState], list[MoveStep]]",
     """Carry out the remaining steps of a move, or only list them and rehearse the steps that can be rehearsed.
 
     Raises `click.ClickException` if the move would disturb jobs or cannot continue.
+
     end: the sentence to print after the move.
     """
     from muster.actions.moving.steps import RefusedError

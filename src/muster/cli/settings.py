@@ -17,6 +17,7 @@ def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, An
     """Read the Configuration file that `--config` names; return its text, and the parsed settings.
 
     Raises `click.BadParameter` if the file cannot be read, or a field is invalid.
+
     embedded: whether to use the defaults of an embedded cluster.
     """
     from muster.api.config import MAX_BYTES, ConfigurationError, load

@@ -172,6 +172,7 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
     """Replace a home's cluster by a backup; return the directory of the replaced files, or None if there were none.
 
     replace: whether existing files may be replaced.
+
     Raises `DataDirectoryError`, `OSError`.
     """
     with _hold_lock(home):

@@ -206,6 +206,7 @@ async def control_plane(
     them.
     find_account: returns the Unix account of a pod by user ID, under a system server; None otherwise.
     roles: whether to create the default roles; only users in the group `system:masters` need none of them.
+
     Raises `DataDirectoryError` if the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = inputs.clock, inputs.ids, inputs.random

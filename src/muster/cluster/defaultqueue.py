@@ -53,6 +53,7 @@ async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
 
     Do nothing if the marker exists, because users may have deleted the queues. The quota follows the nodes.
     Raises `ApiError`.
+
     nodes: the nodes whose resources the quota covers first.
     """
     if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):

@@ -198,6 +198,7 @@ async def start_control_plane(
     """Run a control plane; enter the context while its controllers and nodes are still starting.
 
     So users can already query it, and help if the start does not finish.
+
     adopt: whether containers outlive a killed server, so that the next server finds them in `state`.
     entrance: the addresses and credentials by which clients, including the cluster's pods, reach the server; None for
     no access from outside.

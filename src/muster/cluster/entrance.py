@@ -165,6 +165,7 @@ async def _identify(
     """Return the user that these credentials authenticate, as for a request to the API.
 
     peer: the user ID of a local socket's client; None for other connections.
+
     Raises `ApiError` (401, 403).
     """
     return await find_peer(peer) if peer is not None else authenticator.user(certificate, authorization)

@@ -15,6 +15,7 @@ class GatheringLoop:
     """A loop that waits some seconds for more records, and then writes all of them at once.
 
     A failed write is logged and retried later, because no other part of the cluster needs the records.
+
     write: writes all records.
     failure: the type of error that `write` raises.
     seconds: how long to wait for more records.

@@ -78,6 +78,7 @@ def remove_local(path: Path, file: tuple[int, int]) -> None:
     """Remove the socket of a server that stops, unless the path now has another server's socket.
 
     Otherwise clients would wait for a socket that no process serves.
+
     file: the result of `identify_file` when the socket was bound.
     """
     try:

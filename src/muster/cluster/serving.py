@@ -79,6 +79,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
     ready: called after everything has started, before `/readyz` answers 200. Its arguments are the URL for this
     machine, the URL for other machines ("" for none), how process nodes enforce the limits of containers ("" without
     such nodes), and which requested resources they lack.
+
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()

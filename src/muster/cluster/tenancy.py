@@ -28,7 +28,8 @@ def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Ac
 
     The annotations of the namespace name the account.
 
-    namespace: None if the namespace no longer exists. name: its name, for errors.
+    namespace: None if the namespace no longer exists.
+    name: its name, for errors.
     find: looks up an account by its user id; raises `AccountError` if there is none.
 
     Raises:

@@ -134,7 +134,7 @@ class UnixUsers:
 
 
 def _require_owner(namespace: Namespace, marks: dict[str, str]) -> None:
-    """Raise `ApiError` (403) unless the namespace's annotations equal `marks`, which name the user."""
+    """Raise `ApiError` (403) unless the namespace's annotations contain `marks`, which name the user."""
     annotations = namespace.metadata.annotations
     if any(annotations.get(key) != value for key, value in marks.items()):
         owner = annotations.get(UNIX_USER)

@@ -102,6 +102,7 @@ class Dashboard:
         """Return a path that works once: it signs in the browser that opens it, as the user of this proof.
 
         user: the viewer's name.
+
         The overview is prepared immediately, because the browser takes some time to open the link.
         """
         preparation = asyncio.create_task(self._prepare_overview(proof))
@@ -178,6 +179,7 @@ class Dashboard:
         """Respond to a request of a signed-in viewer: a page, a change, a stream or a sign-out.
 
         path: the path below `ROOT`.
+
         Raises `PageError`, `ApiError`, `TransportError`.
         """
         if path == "/leave" and request.method == "POST":
@@ -338,6 +340,7 @@ class Dashboard:
         """Return a stream of the changes of an open page.
 
         at: the address of the page.
+
         Raises `PageError` if the page does not exist, or has no stream of changes.
         """
         path, _, query = at.removeprefix(ROOT).partition("?")

@@ -26,6 +26,7 @@ def is_known_host(host: str, names: Collection[str]) -> bool:
     """Return whether the Host header names this server, rather than a foreign name that resolves to it.
 
     The check prevents DNS rebinding.
+
     host: the value of the header.
     names: the names and addresses of the server in lower case, in addition to loopback names.
     """

@@ -24,6 +24,7 @@ def list_job_rights(choice: str, kind: Kind[Any] | None) -> tuple[Right, ...]:
 
     choice: the name of the change.
     kind: the kind of the job; None for a job that only its Workload describes.
+
     The state of the job determines which of the rights is needed.
     """
     if choice == "retry":
@@ -39,6 +40,7 @@ async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespa
 
     name: the name of the object.
     namespace: the namespace of the object; "" for a cluster-scoped kind.
+
     Until the server has responded, the result is "", too. A response is cached for a few seconds.
     """
     review = partial(_review, visit, rights, name, namespace)

@@ -29,6 +29,7 @@ class OpenStreams:
 
         seconds: the seconds after which the browser has to reopen it, so that a proxy in front authenticates the viewer
         again; None for never.
+
         Raises `PageError` (429) if the viewer has too many streams.
         """
         if self._streams[viewer.key] >= _MOST_STREAMS:

@@ -120,6 +120,7 @@ def resize(
     leaving: the UIDs of the pods that are being deleted; their room counts as free.
     waiting: the waiting gangs, in the order in which they are helped.
     grow: whether gangs may grow.
+
     The capacity is unchanged when the function returns.
     """
     elastic = sorted(elastic, key=_rank_gang)
@@ -322,6 +323,7 @@ class _Shrinking:
         """Restore as many of a gang's vacated spare pods as possible while the waiting pods still fit.
 
         If the gang stays smaller than before, record its new size, and that it shrinks for the waiting gang.
+
         pods: the number of the waiting gang's pods by shape.
         name: the name of the waiting gang.
         """
@@ -348,6 +350,7 @@ def _plan_growth(capacity: Capacity, elastic: Sequence[ElasticGang], waiting: se
 
     elastic: the elastic gangs, most important first.
     waiting: the keys of the gangs that do not grow.
+
     Room for the missing pods of running gangs is reserved first.
     """
     running = [gang for gang in elastic if gang.key not in waiting]

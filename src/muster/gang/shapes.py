@@ -40,6 +40,7 @@ class Shape(Struct, frozen=True, cache_hash=True):
     """Everything about a pod that decides where it may be placed. Equal pods have the same shape.
 
     Amounts are integers: millicores of CPU, and whole units of other resources.
+
     node_terms: node selector terms, one of which a node has to match; empty if every node matches.
     node_wishes: preferred node selector terms.
     holds: the ports and disks that only one pod per node can use.

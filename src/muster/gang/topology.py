@@ -61,6 +61,7 @@ class NoDomain(Refusal, frozen=True):
     """The refusal of a gang that fits in no topology domain, although it might fit in the whole cluster.
 
     The fields of `Refusal` describe the roomiest domain.
+
     level: the label of the level.
     domain: the roomiest domain, by its values; empty if no node is in any domain.
     running: whether other members run already, so that only their domain is allowed.
@@ -113,6 +114,7 @@ def place_near(
     """Return the nodes for all pods of a gang, as close together as the constraint requires; or why there are none.
 
     The constraint must be valid: its `problem` must be "".
+
     within, extra_use, effort: as in `placement.place`.
     running: the node of each member that already runs, one entry per member.
     """

@@ -84,6 +84,7 @@ def count_gpus(nodes: Iterable[Node], used: int | None) -> GpuCount:
     """Return the number of the nodes' GPUs in each state.
 
     Unhealthy GPUs are the difference between a node's capacity and its allocatable amount.
+
     used: how many GPUs the pods request; None if the reader may not see all pods.
     """
     healthy = capacity = 0

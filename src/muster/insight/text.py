@@ -110,6 +110,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width:
 
     If the table is wider than `width`, the sentences of the last column get lines of their own below the other columns.
     If these are still wider, they are one space apart.
+
     width: the width of the terminal in characters; 0 for no limit.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]

@@ -31,6 +31,7 @@ async def configuration_text(
 
     namespace: where the engine is; "" searches all namespaces.
     engines: the names of their Deployments, to search in another order.
+
     Raises `ApiError`, `SeveralError`.
     """
     for engine in engines:

@@ -12,7 +12,8 @@ _COLUMNS, _WIDTH, _HEIGHT = 2, 12, 8
 class Panel(NamedTuple):
     """A chart of Muster's Grafana dashboard.
 
-    queries: PromQL expressions with their legends. unit: a unit of Grafana.
+    queries: PromQL expressions with their legends.
+    unit: a unit of Grafana.
     """
 
     title: str

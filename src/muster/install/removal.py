@@ -110,6 +110,7 @@ def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how
 
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the
     cluster writes it whenever one of its parts changes, and would create it again.
+
     how: further arguments of the commands.
     """
     groups = groupby((each for each in installed if wanted(each["kind"])), key=_make_kubectl_arguments)

@@ -63,7 +63,7 @@ from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
 from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
-# A part whose writes another program undoes reads the written object (`runtime.yielding`).
+# A part whose writes another program undoes reads the written object (`runtime.control.yielding`).
 STATUS: Final = ("get", "patch")
 
 

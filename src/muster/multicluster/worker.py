@@ -48,7 +48,11 @@ class BarredError(Exception):
 
 
 class Worker(Struct, frozen=True):
-    """The sender of requests to one worker cluster. here: the client of the manager's own server. there: the worker."""
+    """The sender of requests to one worker cluster.
+
+    here: the client of the manager's own server.
+    there: the worker.
+    """
 
     there: RemoteCluster
     here: Client

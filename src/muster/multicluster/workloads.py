@@ -279,6 +279,7 @@ class DispatchController(Reconciler):
         Return True, too, if nothing more can be shown: the kind has no mirror, or the manager's server refused the
         copy's status. Without a copy in its final state, that also holds if the job is being deleted or has finished,
         or if the final state was read from the worker.
+
         copy: the cached copy. None, or a running copy, proves nothing, because the watch may be behind.
         """
         mirror, meta = one.mirror, meta_of(job)

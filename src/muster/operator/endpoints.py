@@ -68,6 +68,7 @@ async def serve_handlers(
 
     where: the bind address.
     method: the only HTTP method that is served.
+
     Raises `BadAddressError`, `OSError`.
     """
     if where == OFF:

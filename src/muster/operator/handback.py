@@ -47,7 +47,9 @@ async def hand_back_alone(
     Return the number of changed Workloads. If Kueue could not start with the Secret of the webhooks' certificates,
     empty it. If the Lease is held, wait for its whole duration, because only a renewal shows whether its holder still
     runs.
+
     report: called with the reason of a wait.
+
     Raises `StillWorksError`, `LeadershipLostError`, and the errors of `hand_back`.
     """
     where, name = place(settings)

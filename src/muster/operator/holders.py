@@ -21,6 +21,7 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
     """Return the identity of another program's running manager; "" if none is running.
 
     report: called with the reason of a wait, if there is one.
+
     Raises `ApiError` if the Lease may not be read, because an engine may be running then.
     """
     if is_ours(await read_holder(client, configuration)):

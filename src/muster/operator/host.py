@@ -62,9 +62,11 @@ async def operate(
     report: Callable[[str], None],
     connect: Reach = HttpsTransport,
 ) -> None:
-    """Run a replica until one of the signals. report: called with each address at which it serves.
+    """Run a replica until one of the signals.
 
+    report: called with each address at which it serves.
     connect: opens a transport to the cluster.
+
     Raises the errors of `Replica.run` and `Webhooks.run`, `BadAddressError`, and `OSError`.
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
@@ -117,6 +119,7 @@ async def serve_when_alone(
     """Serve the webhooks and the visibility API when no other program's manager runs here.
 
     Until then that program may still use the certificate.
+
     keeping: the manager that runs the certificates.
     visibility: the context in which the visibility API is served.
     """

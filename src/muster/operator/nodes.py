@@ -38,6 +38,7 @@ async def play(
     report: called with a sentence when all nodes are registered.
     machine: the process node; None for none. The Node objects are kept, and resume if the same nodes are run again. A
     stopped process node terminates its pods. A killed one leaves its pods running, and the next process finds them.
+
     Raises the error of a failed part, `TransportError` if the server does not respond at first, `ApiError`,
     `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """

@@ -195,6 +195,7 @@ def convert_workload(
     """Convert a Workload. Raises `QuantityError`.
 
     If the Workload holds quota, its ClusterQueue and usage are those in its admission.
+
     queue: the ClusterQueue of its LocalQueue.
     """
     meta, spec, status = obj.metadata, obj.spec, obj.status

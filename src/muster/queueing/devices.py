@@ -212,7 +212,10 @@ def _count_templates(
 def _add_sources(
     place: str, spec: ResourceClaimSpec, rules: DeviceRules, fleet: Fleet | None, added: dict[str, int]
 ) -> FieldError | None:
-    """Add to `added` the counters and capacities that a claim's devices use; return an error that prevents it."""
+    """Add to `added` the counters and capacities that a claim's devices use.
+
+    Return the error that prevents it, or None.
+    """
     for index, request in enumerate(spec.devices.requests):
         if (exactly := request.exactly) is None or exactly.admin_access:
             continue

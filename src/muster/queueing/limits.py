@@ -20,6 +20,7 @@ def limits_problem(podsets: Sequence[PodSet], ranges: Sequence[LimitRangeItem] =
     """Return why the API server would refuse pods, with the messages of Kubernetes; "" if it would accept them.
 
     podsets: podsets completed with the defaults of their namespace.
+
     Raises `QuantityError`.
     """
     specs = [(f"spec.podSets[{index}].template.spec", podset.template.spec) for index, podset in enumerate(podsets)]

@@ -1,6 +1,6 @@
 """The values with which admission computes: queues, flavors and workloads with only the fields that it needs.
 
-Amounts are integers in the units of `api.quantity.parse_amount` (thousandths of a CPU, whole units of all other
+Amounts are integers in the units of `api.values.quantity.parse_amount` (thousandths of a CPU, whole units of all other
 resources). Values are frozen. The changing state is in `quota.tree.Tree` (usage) and `queues.Queues` (waiting
 workloads).
 
@@ -316,6 +316,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     """A workload that waits for quota or holds some.
 
     An instance is one state of a workload and is never changed; equality is identity.
+
     key: `namespace/name`.
     queue: its ClusterQueue.
     local_queue: `namespace/name` of its LocalQueue.

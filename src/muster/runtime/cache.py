@@ -119,6 +119,7 @@ class Reflector(Generic[T]):
         """Replace the content of the cache by a full list of objects; return the changes.
 
         The changes are the new, changed and deleted objects since the previous list or event.
+
         items: the objects in the form that the cache stores.
         version: the version of the list.
         """

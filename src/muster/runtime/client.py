@@ -266,6 +266,7 @@ class Client:
 
         obj: the object that the caller has read, in any type of its kind.
         lock: whether to require the same resourceVersion, too.
+
         Raises `ApiError` (NotFound, Conflict).
         """
         meta = meta_of(obj)

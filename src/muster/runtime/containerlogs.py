@@ -1,8 +1,8 @@
 """Read and write container logs in the format of the container runtimes: `<time> <stream> <tag> <text>` a line.
 
-The tag is F for a full line and P for a part of a line. Muster's nodes write times of one length, so all heads have
-one length. They serve logs verbatim to clients that request `raw`, with the node's records in between: `- <what> F
-<number>`. No log line looks like a record, because each begins with a time.
+The tag is F for a full line and P for a part of a line. Muster's nodes write times of one length, so all heads have one
+length. They serve logs verbatim to clients that request `raw`, with the node's records in between:
+`- <what> F <number>`. No log line looks like a record, because each begins with a time.
 """
 
 import re
@@ -24,6 +24,7 @@ class LineRun(msgspec.Struct, frozen=True):
     """Consecutive lines of a log that were written in one piece, with the same time and stream.
 
     A run may also be a part of one long line.
+
     stamp: the time.
     lines: the number of lines.
     """

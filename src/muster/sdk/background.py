@@ -43,6 +43,7 @@ class Background:
         """Run a coroutine on the loop, wait up to `timeout` seconds for it, and return its result.
 
         timeout: None to wait without a limit.
+
         Raises the errors of the coroutine; expected failures become `Error`. After the timeout the coroutine is
         cancelled, and `TimeoutError` is raised.
         """

@@ -75,6 +75,7 @@ class Connections:
 
         key: the key of the session's cluster.
         way: the context manager that opens the session.
+
         The same task has to open and close the session.
         """
         opened = self._opened[key]

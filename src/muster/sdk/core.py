@@ -47,6 +47,7 @@ class JobReference:
     """A job, and the session with its cluster.
 
     The UID distinguishes the job from a later job of the same name.
+
     opened: the session.
     process: the id of the process that opened it.
     """
@@ -249,6 +250,7 @@ async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b
 
     rank: the rank of the worker; None for all workers.
     stream: stdout or stderr; b"" for both.
+
     Raises `UserError` if the job has no such rank.
     """
     printed_lines: list[str] = []
@@ -278,6 +280,7 @@ async def follow(reference: JobReference, rank: int | None, tell: Callable[[Sequ
     """Call `tell` with lines as workers print them, and await each call; return how the job ended.
 
     rank: the rank of the worker whose lines are passed on; None for all workers.
+
     Raises `UserError` if the job has no such rank, and `ApiError`, `TransportError`.
     """
     job = await record(reference)

@@ -112,15 +112,24 @@ def run(
 
     All options may be left out. They have the names of `muster run`; quantities are Kubernetes quantities:
 
-    workers: the number of workers. cpus, memory, gpus: the requests of each, such as 2 or "500m", "4Gi", 1.
-    queue: the LocalQueue to wait in. priority: a WorkloadPriorityClass or a PriorityClass.
-    time: the maximum run time of an attempt, "2h" or seconds. signal: "USR1@60" is sent 60 s before the time limit.
-    retries: how often the whole job restarts after a failure. exclusive: whether its nodes run no other job.
-    name: the name of the job; by default derived from what runs. labels, annotations: set on the job and its pods.
-    env: environment variables of the workers. workdir: the directory in which they start.
-    elastic: "MIN:MAX" lets the job shrink and grow. start_timeout: the seconds in which all workers have to start.
-    notify: a URL, mail address or command, or several, to notify of the end. notify_on: other events: "start,fail".
-    image: the container image. namespace, kubeconfig: the cluster to use, if it is not the embedded one.
+    workers: the number of workers.
+    cpus, memory, gpus: the requests of each worker, such as 2 or "500m", "4Gi", 1.
+    queue: the LocalQueue to wait in.
+    priority: a WorkloadPriorityClass or a PriorityClass.
+    time: the maximum run time of an attempt, "2h" or seconds.
+    signal: "USR1@60" is sent 60 s before the time limit.
+    retries: how often the whole job restarts after a failure.
+    exclusive: whether its nodes run no other job.
+    name: the name of the job; by default derived from what runs.
+    labels, annotations: set on the job and its pods.
+    env: environment variables of the workers.
+    workdir: the directory in which the workers start.
+    elastic: "MIN:MAX" lets the job shrink and grow.
+    start_timeout: the seconds in which all workers have to start.
+    notify: a URL, mail address or command, or several, to notify of the end.
+    notify_on: other events, such as "start,fail".
+    image: the container image.
+    namespace, kubeconfig: the cluster to use, if it is not the embedded one.
 
     Without a running cluster, Muster starts one inside this process, which ends with the process. Raises
     `muster.Error`.

@@ -98,8 +98,7 @@ def simulate(
     progress: True shows the progress as a line on stderr. A function is called with the current record after each
     moment of the first simulation. A KeyboardInterrupt ends that simulation early, and skips the others.
 
-    Raises:
-        Error: the scenario cannot be simulated.
+    Raises `muster.Error` if the scenario cannot be simulated.
     """
     origin = str(scenario) if isinstance(scenario, str | Path) else _encode_document(scenario)
     reporter = ProgressReporter(_show_line if progress is True else lambda _: None, RealClock())

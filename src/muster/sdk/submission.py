@@ -75,6 +75,7 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
     """Return the work that runs a function or a command.
 
     what: a function, a list of words, or a shell command line.
+
     Raises `Error` if a function cannot be pickled, or if a command has arguments of a function, and `TypeError` if
     `args` is not a sequence of arguments.
     """
@@ -227,6 +228,7 @@ async def _create(session: Session, gang: Gang, *, named: bool) -> JobReference:
     """Create the job, and log a warning if it waits for nodes or can never start.
 
     named: whether the caller chose the name; otherwise another name is used if the first is taken.
+
     If the job can never start in a cluster inside this process, it is deleted, and `UserError` is raised.
     """
     job = await submit(session.client, gang, log.warning, named=named)

@@ -136,6 +136,7 @@ def make_call(directory: Path, rank: str, now: Now) -> int:
     """Make the call in the directory, and write its outcome there; return the exit code: 1 if the call raised.
 
     rank: the rank of this worker.
+
     An outcome of an earlier attempt is deleted first. If the call is missing, the process exits with a message.
     """
     path = directory / OUTCOME.format(rank=rank)
@@ -202,6 +203,7 @@ def _serve_calls(directory: Path, rank: str, died: str, now: Now) -> int:
     """Make calls that arrive over the socket, as the child process of a worker; return exit code 0.
 
     died: how the previous child process died, which is reported first; "" for the first child process.
+
     Returns when the caller closes the connection.
     """
     try:

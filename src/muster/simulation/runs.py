@@ -138,6 +138,7 @@ def simulate_all(
     first: the report of the first case with its first seed, if it has been simulated already.
     done: called with the numbers of finished and of all simulations.
     shelf: the logs that the caller has read.
+
     All cases are validated before the first is simulated. An interrupt skips the remaining simulations.
 
     Raises:

@@ -52,6 +52,7 @@ def simulate(
     variants: the names of variants that assertions may refer to.
     engine: `full` simulates a complete cluster with its server.
     shelf: the cache of logs that several simulations share; None for no sharing.
+
     A KeyboardInterrupt ends the simulation early; the report then covers the time so far. Raises `ScenarioError` if the
     scenario cannot be simulated.
     """
@@ -112,6 +113,7 @@ def prepare(
     """Read and validate a scenario; return it, its cluster, the engine for it, and the assertions about it.
 
     log: the log to which each decision is added; None for no log.
+
     The other arguments are those of `simulate`. Raises `ScenarioError` if the scenario cannot be simulated.
     """
     reading = read_scenario(name, overlays, shelf)

@@ -11,6 +11,7 @@ def redirect_streams(*, output: str = "", error: str = "", source: str = "", app
     output: the file for stdout and, unless `error` names another file, for stderr.
     source: the file for stdin.
     append: whether to append to existing files, rather than truncating them.
+
     Raises `OSError`.
     """
     writing = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)

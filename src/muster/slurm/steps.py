@@ -160,6 +160,7 @@ def plan_step(
     directory: the working directory of srun.
     number: the value of SLURM_STEP_ID.
     nodes: the nodes of the step, one for each of `StepDemand.counts`.
+
     Raises `OptionError`.
     """
     demand = find_demand(words, environment)

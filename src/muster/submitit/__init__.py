@@ -187,6 +187,7 @@ class AutoExecutor:
         """Return the options `signal` and `retries` that let a call save its state and continue after its time limit.
 
         time: the limit, in seconds or in a form that `muster.run` accepts.
+
         Returns {} if the parameter `max_num_timeout` is 0.
         """
         attempts = self.parameters.get("max_num_timeout", _MAX_TIMEOUTS)

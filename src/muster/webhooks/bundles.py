@@ -82,6 +82,7 @@ def of_configuration(
     """Return the JSON patch that sets the CA bundle of one of our webhook configurations.
 
     The patch is empty if there is nothing to change.
+
     names: our host names.
     """
     hooks = enumerate(configuration.webhooks)
@@ -92,6 +93,7 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
     """Return the JSON patch that sets the CA bundle of a CustomResourceDefinition whose objects we convert.
 
     The patch is empty if there is nothing to change.
+
     names: our host names.
     """
     how = definition.spec.conversion
@@ -105,6 +107,7 @@ def of_service(service_object: APIService, bundle: bytes, names: Collection[str]
     """Return the JSON patch that sets the CA bundle of an APIService whose group we serve.
 
     The patch is empty if there is nothing to change.
+
     names: our host names.
     """
     spec, service = service_object.spec, service_object.spec.service

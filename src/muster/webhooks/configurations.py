@@ -57,6 +57,7 @@ def webhook_configurations(
     """Return the mutating and the validating webhook configuration to install.
 
     They lack the authorities' bundles, which the engine's leader writes.
+
     service_account: the engine's account in its namespace; "" if unknown.
     endpoint: where the server reaches the webhooks; None for the Service in the Configuration.
     """

@@ -38,7 +38,7 @@ from muster.api.groups import (
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
-from muster.api.podgroups import sigs
+from muster.api.podgroups import kep, sigs
 from muster.api.schema import (
     component_name,
     kind_components,
@@ -98,6 +98,15 @@ def test_documentation_names_only_fields_that_are_there() -> None:
         _, docs = read_documentation(type_)
         assert docs.keys() <= set(type_.__struct_fields__), type_
     assert found
+
+
+def test_the_description_of_a_field_may_have_several_lines() -> None:
+    _, docs = read_documentation(kep.PodGroupPolicy)
+    assert docs["on_below_min"] == (
+        "None does nothing. Restart deletes all pods of the group, so that their controllers create them again. Fail "
+        "deletes all unfinished pods and fails the group."
+    )
+    assert docs["max_restarts"] == "the number of restarts after which the group fails; no limit if absent."
 
 
 def test_kinds_say_what_they_are() -> None:

@@ -42,6 +42,7 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
     """Return the copy of a job that its manager cluster created in a worker cluster.
 
     there: a client for the worker cluster.
+
     Another job of the same name is ignored: the request uses the manager's credential, which may have more rights than
     the user. Raises `ApiError` (NotFound) if the copy does not exist.
     """

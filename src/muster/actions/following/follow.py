@@ -102,6 +102,7 @@ class Follower(Struct):
         """Follow the job to its end, and its output to the last line; return how the job ended.
 
         job: the job's record, if the caller has read it.
+
         Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), and `TransportError` if the
         server stays unreachable.
         """
@@ -179,6 +180,7 @@ class Follower(Struct):
         """Show the stored logs of pods that were deleted before all of their output was shown.
 
         from_start: whether to show all attempts of a worker, rather than only its last attempt.
+
         An error becomes a warning. Does nothing if no output is requested, or if the server is not Muster's own.
         """
         printout = self._make_printout()

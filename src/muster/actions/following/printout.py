@@ -50,6 +50,7 @@ class Printout(msgspec.Struct, frozen=True):
         """Show the existing output of the job, including output from the worker cluster that ran it.
 
         number, previous: which attempts to show, as in `choose_attempts`.
+
         Raises `ApiError`, `TransportError`, and `LookupError` if no container has the requested attempt.
         """
         if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):

@@ -13,6 +13,7 @@ async def find_only_holder(client: Client, namespace: str, job: str, waiting: Qu
 
     job: the name of the job in which this program runs.
     waiting: the state of the other job.
+
     Returns "" if further jobs hold quota, or if the user may not read the objects. Raises `ApiError` (404 if the job
     does not exist) and `TransportError`.
     """

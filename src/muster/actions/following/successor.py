@@ -17,6 +17,7 @@ async def wait_for_successor(client: Client, clock: Clock, random: Random, names
     """Return once a Job or JobSet with another UID has the name of a deleted job.
 
     uid: the UID of the deleted job, whose object may still exist.
+
     If the server refuses to list jobs, the refusal is logged and the wait continues.
     """
     appeared = asyncio.Event()

@@ -40,6 +40,7 @@ async def alter(session: Session, name: str, alteration: Alteration, now: dateti
     """Change the settings of a job; return one sentence for each changed setting.
 
     uid: the UID of the job; "" for any job of this name.
+
     Raises `ApiError`, `TransportError`, `UserError`.
     """
     if alteration.queue:

@@ -40,6 +40,7 @@ async def cancel(
     delete: whether to delete the job, or the CronJob with its jobs, as well.
     is_cron_job: whether the name is the name of a CronJob, even if a job has the same name.
     uid: the UID of the job; "" for any job or CronJob of this name.
+
     Raises `ApiError`, `TransportError`.
     """
     done = await _cancel_named(client, name, namespace, delete=delete, is_cron_job=is_cron_job, uid=uid)
@@ -64,6 +65,7 @@ async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool 
 
     delete: whether to delete the job as well.
     uid: the UID of the job; "" for any job of this name.
+
     Raises `ApiError` (409 for another job of this name), `TransportError`.
     """
     try:
@@ -80,7 +82,9 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, u
 
     In an embedded cluster the job's status gets a Failed condition. Its controller then ends the pods, and the node
     keeps their logs. In another cluster the logs disappear with the pods anyway, so the job is deleted.
+
     delete: whether to delete the job in an embedded cluster, too.
+
     Raises `ApiError`.
     """
     if delete or not await is_embedded(client):
@@ -110,6 +114,7 @@ async def cancel_trials(client: Client, name: str, namespace: str, indexes: str,
 
     indexes: the indexes of the trials, as in `3,5-7`.
     uid: the UID of the sweep; "" for any sweep of this name.
+
     The Job's controller ends the pods of the trials, and does not count them as failures. Nothing changes if the sweep
     or these trials have ended. Raises `ApiError`, `TransportError`, and `UserError` if another controller runs the
     sweep or a trial does not exist.
@@ -206,6 +211,7 @@ def list_unfinished_jobs(jobs: Iterable[Job], cron_job: CronJob) -> list[Job]:
     """Return the unfinished Jobs of a CronJob, including those that a user created from its template.
 
     The CronJob's status does not list Jobs that a user created.
+
     jobs: all Jobs in the CronJob's namespace.
     """
     return [

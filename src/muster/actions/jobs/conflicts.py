@@ -23,7 +23,9 @@ async def rewrite_object(
 
     Both are repeated after a conflict, up to a fixed number of attempts. All attempts change the same job, even if
     another job gets its name.
+
     uid: the UID of the job; "" for the current job of this name.
+
     Raises `ApiError` (409 for another job), and all errors of the read and of `write`.
     """
     for attempt in range(1, ATTEMPTS + 1):

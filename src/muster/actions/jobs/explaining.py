@@ -28,6 +28,7 @@ async def explain(
 
     memo: cached results of earlier calls, for a caller that keeps its lists up to date with watches.
     kind: the representation of pods to read.
+
     Raises `ApiError`.
     """
     readings = await investigate(client, namespace, name, now, memo, kind=kind)

@@ -43,6 +43,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
 
     cluster: whether the queue is a ClusterQueue.
     uid: the UID of the queue; "" for any queue of this name.
+
     Raises `ApiError` (409 for another queue), and `UserError` if the queue does not exist.
     """
     kind = (CLUSTER_QUEUE if cluster else LOCAL_QUEUE).seen_as(_Queue)
@@ -97,6 +98,7 @@ async def set_active(session: Session, name: str, *, active: bool, uid: str = ""
     """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence.
 
     uid: the UID of the job; "" for any job or CronJob of this name.
+
     Raises `ApiError` (409 for another job), `UserError`.
     """
     job, workload = await _find_job_and_workload(session, name, uid)

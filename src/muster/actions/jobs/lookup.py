@@ -27,6 +27,7 @@ async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> J
     """Return the job with this name.
 
     uid: the UID of the job; "" for any job of this name.
+
     Raises `ApiError`: 404 if there is no such job, with the most similar name; 409 if the job has another UID.
     """
     try:
@@ -43,7 +44,9 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
     """Return a sentence that no job has this name, with the most similar name that the user may see.
 
     If there is a pod group of this name that is not queued yet, the sentence says why instead.
+
     namespace: the namespace to search; "" for all namespaces.
+
     Errors of the server only make the sentence shorter.
     """
     names: list[str] = []

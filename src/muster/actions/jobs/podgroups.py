@@ -74,6 +74,7 @@ async def follow_pods(
     """Wait until the Workload of pods has finished or was deleted; return its ending.
 
     report: called with each new state.
+
     Raises `ApiError`, `TransportError`.
     """
     import asyncio  # cancelling needs none of these, and they take long to load

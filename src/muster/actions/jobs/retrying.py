@@ -48,6 +48,7 @@ async def retry(
     new: the name of the new sweep; "" for a generated name.
     account: the name of the submitter, as in `sign_manifest`.
     uid: the UID of the earlier sweep; "" for any sweep of this name.
+
     Raises `ApiError`, `TransportError`, and `UserError` if the job is not a sweep, has not ended, or the new name is
     taken.
     """

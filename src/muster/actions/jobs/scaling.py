@@ -144,6 +144,7 @@ async def scale(
     uid: the UID of the job; "" for any job of this name.
     force: whether to change the size in spite of an objection.
     find_objection: returns the caller's objection to a size of the part, just before the write; "" if there is none.
+
     Raises `ApiError`, `ObjectionError`, `UserError`.
     """
 

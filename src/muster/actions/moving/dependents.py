@@ -19,7 +19,9 @@ async def find_dependents(client: Client, clock: Clock, options: Options, report
     """Return titles of the objects that no program would process without Muster.
 
     These are the JobSets that no other controller runs, and the pods that wait for Muster's scheduler.
+
     report: called with the reason for each wait.
+
     Raises `ApiError`.
     """
     settings = beside_others(options.settings)

@@ -53,6 +53,7 @@ def plan_handback(seen: MoveState, options: Options, documents: Sequence[Json], 
 
     documents: everything that Muster installs, including extras.
     left: titles of the objects that no engine would process once Muster has stopped.
+
     Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
@@ -158,6 +159,7 @@ def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list
     """Return an object's `managedFields` without Muster's entries; None if Muster has no entry.
 
     before: the entries of the object from before a takeover deleted it.
+
     If no entry would remain, the result is a single empty entry, which makes the server clear the field.
     """
     others = [each for each in entries if each.get("manager") != FIELD_MANAGER]

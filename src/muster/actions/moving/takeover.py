@@ -40,6 +40,7 @@ def plan_takeover(
     """Return the remaining steps in order; empty once Muster leads.
 
     restarting: the names of the running jobs that Muster would restart.
+
     Raises `RefusedError`.
     """
     manager = _find_manager(seen, options)
@@ -85,6 +86,7 @@ def covers(live: Any, document: Any) -> bool:
     """Return whether a live object has every field of a document, with the same value.
 
     live, document: whole objects, or corresponding parts of them.
+
     The server may drop empty fields and add further ones.
     """
     if isinstance(document, Mapping):

@@ -25,6 +25,7 @@ def check_quantity(text: str, resource: str = "cpu") -> str:
     """Return a Kubernetes quantity unchanged if it is valid.
 
     resource: the resource, for the advice in the error.
+
     Raises `ValueError` with a sentence for the user.
     """
     try:
@@ -75,6 +76,7 @@ def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
     """Parse `REQUEST[:LIMIT]`. Without a limit, the limit equals the request.
 
     read: validates each quantity and returns it.
+
     Raises `ValueError` if the limit is lower than the request.
     """
     first, colon, second = text.partition(":")

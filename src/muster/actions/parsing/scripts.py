@@ -81,6 +81,7 @@ def find_misspelt_marks(data: bytes) -> Iterator[tuple[int, str, str]]:
 
     Each result is the line's number, its first word, and the prefix that the word resembles. `##SBATCH` and `# SBATCH`
     are left out, because users disable a line that way.
+
     data: the beginning of the file.
     """
     for number, line in enumerate(_read_head(data.decode(errors="replace")) if data.startswith(b"#") else (), 1):
@@ -95,6 +96,7 @@ def find_other_program(data: bytes) -> str:
     """Return the interpreter on a script's first line if it accepts no program text as an argument; else "".
 
     Shells, Python and some other languages accept one.
+
     data: the beginning of the file.
     """
     called = _find_program(_read_interpreter(data.partition(b"\n")[0].decode(errors="replace")))

@@ -16,7 +16,9 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueEdit:
-    """The changes of a queue that the user requested. None and "" leave a field unchanged.
+    """The changes of a queue that the user requested.
+
+    None, or "" in a field other than cohort, leaves the field unchanged.
 
     quotas: the nominal quotas by resource.
     borrowing, lending: the limits by resource; UNLIMITED removes a limit.
@@ -172,6 +174,7 @@ def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new
     """Return the mutable quota entry of a resource in a flavor; `flavor` "" means the queue's only flavor.
 
     new: whether to add the resource if the queue lacks it.
+
     Raises `ValueError` with a sentence for the user if no entry matches, or several do.
     """
     group = next((one for one in groups if resource in one["coveredResources"]), None)

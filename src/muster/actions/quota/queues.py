@@ -77,6 +77,7 @@ async def edit(
     annotate: returns the changes of the given annotations.
     dry_run: whether the server only validates the change.
     uid: the UID of the queue; "" for the current queue of this name.
+
     Edited quotas no longer follow the nodes, because the next change of a node would overwrite the edit. The edit is
     refused while teams have parts of such quotas. Raises `ApiError` (409 for another queue), `UserError` if the queue
     does not exist or its quota is divided, and the errors of `patch` and `annotate`.

@@ -18,6 +18,7 @@ class Relocating(Generic[S]):
 
     make: returns a transport to a server.
     locate: returns the current address of the server; None while it is unknown.
+
     The transport retries no request, because only the caller knows which requests may be retried.
     """
 

@@ -210,6 +210,7 @@ async def connect(
 
     say: called with each remark for the user while the session is open.
     before_https: called before an HTTPS connection is set up.
+
     Raises `UserError`, `KubeconfigError`, `TransportError`.
     """
     from muster.actions.refusals import PlainRefusals

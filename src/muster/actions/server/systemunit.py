@@ -81,6 +81,7 @@ def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version:
     python: the path of the interpreter that has Muster.
     environ: the environment variables of the server.
     version: the version of systemd.
+
     Raises `UserError`.
     """
     from muster.cluster.nodes.machine.cgroups import SERVER_GROUP
@@ -105,7 +106,9 @@ def is_current(text: str, unit: Unit, *, version: int) -> bool:
     """Return whether an installed unit has the text that this release would write.
 
     The interpreter and the variables are ignored, because they depend on the installation.
+
     version: the version of systemd.
+
     Raises `UserError`.
     """
     return _list_fixed_lines(text) == _list_fixed_lines(render_unit(unit, "", {}, version=version))

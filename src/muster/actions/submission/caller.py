@@ -51,6 +51,7 @@ def working_directory(path: str = "") -> str:
     """Return the absolute path of the directory in which workers start.
 
     path: an absolute path, or one relative to the caller's directory; "" for the caller's directory.
+
     Raises `UserError` if the caller's directory was deleted.
     """
     if path.startswith("/"):

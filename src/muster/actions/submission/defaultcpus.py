@@ -72,6 +72,7 @@ def _shrink(default: int, workers: int, nodes: Sequence[int]) -> int:
     """Return the largest request, up to the default, with which this number of workers fits on the empty nodes.
 
     nodes: the CPUs of each node, in millicores.
+
     Returns the default if the workers do not fit with any request.
     """
     low, high = 0, default

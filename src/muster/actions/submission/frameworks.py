@@ -56,6 +56,7 @@ def host_name(gang: Gang, role: Role, index: int) -> str:
     """Return the host name of a worker, for the value of an environment variable of its pod.
 
     index: the worker's index in its role.
+
     For a gang with a schedule, the name contains `$(MUSTER_JOB)`, which Kubernetes expands.
     """
     if gang.is_job:

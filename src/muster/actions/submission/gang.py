@@ -73,6 +73,7 @@ class Gang(Struct, frozen=True):
     """A gang as requested: what its workers run, what they request, and their environment.
 
     The command and the environment are passed on verbatim. Quantities are Kubernetes quantities.
+
     roles: the groups of different workers; empty if all workers run `command`.
     until: the role whose completion completes the job; "" if all roles have to complete.
     start_timeout: the maximum number of seconds between the first and the last worker's start; None for no limit.

@@ -10,6 +10,7 @@ def call_muster(muster: str, words: str, missing: str) -> str:
     """Return the shell line with which a worker runs a Muster command.
 
     The command's arguments follow the line after `--`.
+
     muster: the shell command that starts Muster.
     words: the Muster command and its options.
     missing: the message to print if the program does not exist.

@@ -173,8 +173,8 @@ def _count_allowed_failures(gang: Gang) -> int:
     """Return the backoffLimit of a Job: how many of its workers may fail.
 
     A gang that loses a worker fails or restarts as a whole, so its limit is 0. An elastic gang replaces lost workers:
-    as often as the user says, or else as many as the job has at its start, so that a program that fails on every worker
-    soon fails the job. The only worker of a gang with a schedule restarts as often as the user says.
+    as often as the user says, or else until as many have failed as the job had at its start. So a program that fails on
+    every worker fails the job. The only worker of a gang with a schedule restarts as often as the user says.
     """
     if gang.schedule:
         return gang.retries or 0

@@ -49,6 +49,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
 
     say: called with each remark for the user.
     named: whether the user chose the name, so that another job may have it.
+
     Raises `ApiError`, `TransportError`, and `UserError` if the name is taken. If the job may exist in spite of an
     error, the error's message explains how to end it.
     """
@@ -134,6 +135,7 @@ async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) 
     """Return the verdict whether the job can never start, or waits for nodes; `OPEN` if that is unknown.
 
     say: called with a sentence if the server does not provide the facts.
+
     The deciding module is imported only for jobs that need a verdict.
     """
     from muster.actions.submission.foresight import predict_start  # importing it takes long
@@ -215,6 +217,7 @@ def sign_manifest(manifest: dict[str, Any], account: str = "") -> dict[str, Any]
     """Return the manifest with an annotation that names the submitting account.
 
     account: the name of the submitter; "" for the account of this process.
+
     The manifest is unchanged if it names a submitter already, or if the account has no name. A server that
     authenticates users overwrites the annotation.
     """

@@ -117,6 +117,7 @@ class Sweep(Struct, frozen=True):
         """Return the command of a trial for a manifest.
 
         words: the user's command.
+
         A sweep with a grid, or with indexes other than 0 to N, wraps the command in shells that look up the trial's
         values and index.
         """
@@ -150,6 +151,7 @@ def make_retry(manifest: dict[str, Any], array: Array, name: str, before: Mappin
     array: the indexes of the trials to repeat.
     name: the name of the new sweep.
     before: the pod template from before the queue injected fields; None if it is unknown.
+
     Raises `ValueError` if the manifest has no command.
     """
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]

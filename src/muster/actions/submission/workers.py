@@ -165,6 +165,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
     """Return Muster's variables by name: the job, threads, and rank and peers for torch.distributed and others.
 
     first: the rank of the role's first worker.
+
     A trial of a sweep gets its index instead of a rank.
     """
     variables: dict[str, dict[str, Any]] = {

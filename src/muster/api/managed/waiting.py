@@ -28,7 +28,8 @@ def measure_job(podsets: Iterable[PodSet]) -> InLine:
 def refuse_in_line(user: str, queue: str, limits: UserLimits, waiting: InLine, more: InLine) -> str:
     """Return why more jobs of a user may not wait in a ClusterQueue; "" if they may.
 
-    waiting: the jobs that wait already. more: the new job.
+    waiting: the jobs that wait already.
+    more: the new job.
     """
     if limits.waiting_jobs is not None and waiting.jobs + more.jobs > limits.waiting_jobs:
         return (

@@ -37,7 +37,11 @@ STANDING: Final[frozenset[What]] = frozenset(("Waiting", "Unplaced", "Nominated"
 
 
 class Subject(Struct, frozen=True, gc=False):
-    """The job that a decision is about. job: its `namespace/name`. uid: the UID of that object."""
+    """The job that a decision is about.
+
+    job: its `namespace/name`.
+    uid: the UID of that object.
+    """
 
     job: str
     uid: str = ""
@@ -84,8 +88,10 @@ class Decision(Struct, frozen=True, rename="camel", omit_defaults=True, gc=False
     priority: the priority of the job.
     others: the victims of a preemption, or the job for which this one was preempted or waits.
     others_in_all: how many others there are, if not all of them are recorded.
-    nodes: how many of its pods go to each node; nodes_in_all: to how many nodes, if not all of them are recorded.
-    pods: how many pods the decision is about; the new size of an elastic job. pods_before: its size before.
+    nodes: how many of its pods go to each node.
+    nodes_in_all: to how many nodes, if not all of them are recorded.
+    pods: how many pods the decision is about; the new size of an elastic job.
+    pods_before: its size before.
     clusters: the worker clusters.
     attempt: the number of the restart.
     """

@@ -1,8 +1,8 @@
 """Elastic Jobs, which may change their size while they run (kubernetes KEP-3715): Muster's annotations of them.
 
-An elastic Job is an Indexed Job with as many completions as parallelism and the annotation `muster.dev/elastic:
-"MIN:MAX"`. The engine shrinks it, never below MIN, if the cluster lacks room, and grows it, never above MAX, if room is
-free. An annotation of its pods has the size of the gang as JSON, and changes in place.
+An elastic Job is an Indexed Job with as many completions as parallelism and the annotation
+`muster.dev/elastic: "MIN:MAX"`. The engine shrinks it, never below MIN, if the cluster lacks room, and grows it, never
+above MAX, if room is free. An annotation of its pods has the size of the gang as JSON, and changes in place.
 """
 
 from collections.abc import Mapping

@@ -10,7 +10,8 @@ LIMITS_ANNOTATION: Final = "muster.dev/limits"
 def describe_enforcement(version: int, controllers: Collection[str], no_cgroups_because: str) -> str:
     """Return the phrase on how a process node enforces limits, such as `memory and CPU by cgroup v2`.
 
-    version: the version of the cgroups, 1 or 2; 0 for no cgroups. controllers: the usable ones of `memory` and `cpu`.
+    version: the version of the cgroups, 1 or 2; 0 for no cgroups.
+    controllers: the usable ones of `memory` and `cpu`.
     no_cgroups_because: why cgroups cannot be used; "" if they can.
     """
     if len(controllers) > 1:

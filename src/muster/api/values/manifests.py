@@ -21,7 +21,8 @@ _IDENTITY = (*_NAMES, "namespace")
 class Manifest:
     """An object from a file, and its place there.
 
-    lines_above: the number of lines of the file before the document. file: the file's name; "" if lines are unknown.
+    lines_above: the number of lines of the file before the document.
+    file: the file's name; "" if lines are unknown.
     """
 
     where: str

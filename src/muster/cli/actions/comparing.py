@@ -39,6 +39,7 @@ def report_comparing(outcome: Comparing, total: int, folder: Path | None, output
     """Print a comparison of simulations, and write it into a folder if there is one; return the exit code.
 
     The code is not 0 if an assertion fails or the user stopped the simulations.
+
     total: how many simulations were planned.
     folder: where to write the comparison; None not to write it.
     output: "json", or "" for tables.
@@ -120,6 +121,7 @@ def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
 
     They say whether the comparison was stopped early, that the seeds show no noise, what each simulation remarks, which
     jobs could never run, and which assertions do not hold.
+
     total: how many simulations were planned.
     """
     if outcome.stopped:

@@ -10,6 +10,7 @@ async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: boo
     """Hold or release every named job, `cronjob/NAME`, or LocalQueue, as `queue/NAME`; print each outcome.
 
     Raises `click.exceptions.Exit` if one failed.
+
     hold: whether to hold them; otherwise they are released.
     """
 

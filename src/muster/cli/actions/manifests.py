@@ -57,6 +57,7 @@ async def apply_one(
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
     Raises `ApiError`.
+
     is_likely_new: whether to create the object without reading it first, and to read it only if the creation fails.
     dry_run: whether the server stores nothing.
     """

@@ -20,6 +20,7 @@ def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
     """Wait until systemd has started the server, and print the server's address.
 
     Raises `click.ClickException` if the start takes too long or failed more than once.
+
     former: the process ID of the former server; None if there was none.
     """
     before = count_restarts(unit)
@@ -66,6 +67,7 @@ async def _await_server(home: Home, former: int | None, require_start: Callable[
     """Wait until a server runs in another process than `former`; return its address and process.
 
     Return None if no server did in time.
+
     require_start: called while the server does not respond; raises if the server will never respond.
     """
     from muster.actions.waiting import wait_for_result

@@ -20,6 +20,7 @@ async def show_trials(target: Target, name: str, states: Collection[str], output
     """Print the trials of a sweep that are in these states; an empty collection selects all.
 
     Raises `click.ClickException` if the job is no sweep, and `ApiError`.
+
     output: `json` or `yaml`; "" for a table.
     """
     async with connect(target) as session:

@@ -23,6 +23,7 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
     """Show a text on the whole terminal until the user leaves; draw it again whenever objects of these kinds change.
 
     An error before the first text is raised; a later error is shown as a note below the text.
+
     what: the title.
     picture: returns the text.
     everywhere: whether to watch all namespaces.

@@ -39,6 +39,7 @@ async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> l
 
     Return none if the kubeconfig needs a program, a proxy or impersonation. Raises `OSError`, `ValueError` or
     `TransportError` on failure.
+
     path: the API path of the collection.
     labels: a label selector.
     """

@@ -12,6 +12,7 @@ def ask_to_go_on(what: str, things: Sequence[str], *, yes: bool) -> bool:
     """Ask the user whether to continue; return whether the user agrees.
 
     Raises `click.UsageError` if there is no user to ask.
+
     what: a sentence that says how many things are affected.
     things: the names of these things.
     yes: whether the user agreed beforehand with --yes.

@@ -41,6 +41,7 @@ async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -
     """Copy all streams in both directions until the command ends; return its exit code.
 
     Raises `ApiError` if the command could not be run, `TransportError` if the connection ends before the command.
+
     resized: an event that is set when the terminal's size changes.
     """
     speaking = [asyncio.create_task(_send_input(conversation, ends.read))] if ends.read is not None else []

@@ -37,6 +37,7 @@ def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, wi
     """Return a table of runs for users, with times in their time zone.
 
     A terminal shows times without seconds unless the table is wide.
+
     width: the width of the terminal; 0 without a terminal, which shows all columns.
     """
     gpus = _GPUS if any(row["gpuMemoryBytes"] is not None for row in rows) else {}

@@ -226,6 +226,7 @@ def _make_answer(call: Call, metrics: Sequence[Any], next_page: str) -> Response
     """Return the response with the metrics of the named object, or of a list.
 
     Raises `ApiError` (404) if there are none.
+
     next_page: the token of the page after the list; "" for none.
     """
     kind = call.view.kind

@@ -48,6 +48,7 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
     kind: the expected kind, for messages.
     strict: whether to report repeated members.
+
     Raises `ApiError`: 400 for an invalid body, 413 for a body that is too large, 415 for an unknown type.
     """
     value, duplicates = decode_any(body, content_type, kind, strict=strict)

@@ -34,7 +34,11 @@ class Traffic:
     def count_answer(
         self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float
     ) -> None:
-        """Count a response. resource: None if it is not served. start: the monotonic time when the request started."""
+        """Count a response.
+
+        resource: None if it is not served.
+        start: the monotonic time when the request started.
+        """
         key = _make_key(verb, target, resource, code)
         series = self._series.get(key)
         if series is None:

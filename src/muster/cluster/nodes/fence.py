@@ -61,6 +61,7 @@ def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
     """Return whether the last renewal of the Lease is so recent that a pod which arrives now gets its full time.
 
     Otherwise the node could terminate a pod because the server became unreachable before the pod arrived.
+
     silent_seconds: the time since the last renewal of the Lease that counts.
     """
     return silent_seconds < lease_seconds / 2

@@ -112,6 +112,7 @@ def make_conditions(
     """Return the node's conditions. Ready is True unless there is a problem.
 
     Unchanged conditions keep their transition times.
+
     problem: why the node accepts no pods; "" if it does.
     full_disk: which disk is full; "" if none is.
     gpu_problem: the problem of the node's GPUs; None for a node without GPUs.

@@ -253,8 +253,10 @@ async def start(spec: Spec, reserve: ReservedShim | None = None) -> Shim | None:
     """Start a container; return its shim. Return None if it has exited already or could not be started.
 
     The record of the attempt distinguishes these two cases.
+
     spec: this function sets its field `report`.
     reserve: a waiting shim to use, which cannot be used again; None to start a new one.
+
     Raises `ShimError`, `ClaimedError`.
     """
     if reserve is not None:
@@ -293,7 +295,9 @@ def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
     """Return the running shim; None if the container has already exited or could not be started.
 
     The attempt's record says which.
+
     verdict: the shim's report.
+
     Raises `ShimError` if the report is an error or the shim left no trace, `ClaimedError` if another shim has claimed
     the attempt.
     """
@@ -313,6 +317,7 @@ async def _read_verdict(report: int, *, with_pid: bool) -> str:
     """Read a shim's report on its start; return "" if there is none.
 
     The shim is reaped after it exits.
+
     with_pid: whether the report also contains the PID of the shim.
     """
 
@@ -336,8 +341,10 @@ def enter(
     """Start a command inside a container; return the pidfd of a child that exits with the command's exit code.
 
     SIGTERM to that child kills the command, and so does the exit of this process.
+
     report: the descriptor to which the child writes why the command cannot be run.
     terminal: whether the standard input is a terminal that the command controls.
+
     Raises `ShimError`.
     """
     try:
@@ -393,9 +400,11 @@ async def run_inside(shim: Shim, command: ProgramSpec, timeout_seconds: float, o
 def kill_marked(mark: bytes) -> int:
     """Kill the processes that a killed shim left behind; return their number.
 
-    mark: the value of the marking variable in their environment. Without a PID namespace, only that variable identifies
-    the processes. A scan of /proc misses a process that forks behind the scan, and a process in the middle of an exec
-    shows no environment. So the search stops after two consecutive scans that find nothing new.
+    mark: the value of the marking variable in their environment.
+
+    Without a PID namespace, only that variable identifies the processes. A scan of /proc misses a process that forks
+    behind the scan, and a process in the middle of an exec shows no environment. So the search stops after two
+    consecutive scans that find nothing new.
     """
     killed: set[int] = set()
     quiet = 0
@@ -433,6 +442,7 @@ def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.St
     """Start the launcher with a spec in memory, and return its pidfd.
 
     The spec contains secrets, so it is never written to disk.
+
     pass_on: descriptors that the launcher inherits.
     """
     descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)

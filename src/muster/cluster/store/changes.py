@@ -103,6 +103,7 @@ class Changes:
         """Return at most `at_most` changes, from a position on; None means no limit.
 
         revision: the revision before the position.
+
         Raises `Compacted` if changes at the position are no longer kept.
         """
         if position < self._dropped:
@@ -162,8 +163,10 @@ class Watch:
         """Return all committed changes since the last call; wait until there is at least one.
 
         After each `nudge` the result is an empty list once.
+
         at_most: the maximum number of changes. With it a slow reader holds few changes, and the watch keeps no copy of
         the others.
+
         Raises `Compacted` if some changes are no longer kept, `Closed` after `close` or after the store was closed. The
         caller may cancel the wait.
         """

@@ -58,6 +58,7 @@ class PastBytes:
         """Return the oldest revision after which the changes have at most this many past bytes.
 
         Return 0 if all kept changes together have no more.
+
         limit: the number of bytes.
         """
         if self.kept_bytes <= limit or not self._marks:

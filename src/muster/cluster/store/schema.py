@@ -95,6 +95,7 @@ def version_of(connection: sqlite3.Connection, where: str, current: int = CURREN
     """Return the version of the tables, 0 if there are none.
 
     where: the path, for errors.
+
     Raises `DataDirectoryError` if the tables belong to another program or a newer release.
     """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -43,7 +43,7 @@ MANY, TURNS = 5, 4
 HISTORY = 10_000  # changes per resource that watches can resume from
 HISTORY_BYTES = 64 << 20  # the same limit in bytes of replaced bodies, for big objects
 _PACKED_AT_ONCE = 50  # objects that are packed before other tasks run: a millisecond
-PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is true
+PAST_BYTES = 256 << 20  # the limit for all resources, on disk and in memory; above it `past.exceeded` is set
 
 
 class _Collection:
@@ -221,6 +221,7 @@ class Store:
         They get their revisions now, in order; the future is done once they are durable. The result of the future is
         the new entries (for a deletion, the last state); its error is `WriteRefused`. The key of a `Delete` must exist
         in `latest`.
+
         may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for a commit with other writes.
         """
         loop = asyncio.get_running_loop()

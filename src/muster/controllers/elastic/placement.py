@@ -123,6 +123,7 @@ class Sizes:
         waiting: the gangs for which no room was found, in the order of the queue.
         grow: whether Jobs may also grow.
         asking: returns the requests of pods' resource claims.
+
         Raises `ApiError` (Conflict) if a Job has changed since the decision read it.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
@@ -229,7 +230,7 @@ def make_resize_patch(job: Job, size: int) -> dict[str, Any]:
     """
     meta = job.metadata
     # The world is written with the size, not later by the Job's controller at the same time. But a queued Job that
-    # grows still needs quota: `jobs.world` waits for that.
+    # grows still needs quota: `jobs.job.world` waits for that.
     world_before = world_of(meta)
     size_before = world_before.size if world_before is not None else job.spec.completions or 0
     on_credit = size > size_before and QUEUE_NAME_LABEL in meta.labels

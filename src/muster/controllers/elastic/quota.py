@@ -293,6 +293,7 @@ class ElasticQuota(Reconciler):
 
         why: the reason, for the Job's event.
         helps: the key of the workload for which the Job shrinks.
+
         Return whether the Job has been shrunk, or is about to be.
         """
         workload = self._workloads.get(key)

@@ -45,7 +45,7 @@ def settings_of(configuration: Configuration) -> Settings:
 
 
 class FoundSurroundings(Struct, frozen=True):
-    """An implementation of `api.managed.Surroundings` that reads each object with a `Find`.
+    """An implementation of `api.managed.surroundings.Surroundings` that reads each object with a `Find`.
 
     above: the kinds of owners that count.
     """

@@ -76,6 +76,7 @@ def _make_template_patch(
     """Return the patch of a template with these changes.
 
     It changes only fields that may change while a job is suspended.
+
     borne: the tolerations.
     """
     metadata = {"labels": labels, "annotations": annotations}

@@ -87,6 +87,7 @@ class Workloads:
         """Create a Workload for a job, unless a Workload of that name exists.
 
         An existing Workload will appear in the cache, or is being deleted.
+
         group: the name of a job that consists of several objects, which own the Workload together; "" for any other
         job.
         members: the metadata of these objects.

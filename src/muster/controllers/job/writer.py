@@ -54,6 +54,7 @@ class Writer:
 
         The pods are created in batches of 1, 2, 4, ..., so that few requests are made if the server refuses all. After
         a batch with an error, the next decision creates the remaining pods.
+
         expected: records the writes, which the caches must show before the next decision.
         """
         template = PodTemplate(job)

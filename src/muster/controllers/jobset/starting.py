@@ -187,6 +187,7 @@ class Starting:
         """Create the ConfigMap, or return the existing one of that name, which may belong to another owner.
 
         Return None if it was deleted in between.
+
         held_up: whether a ConfigMap of another owner blocked the group before. If so, look for it before creating one.
         """
         find = partial(self._client.find, CONFIG_MAP, desired.metadata.name, desired.metadata.namespace)

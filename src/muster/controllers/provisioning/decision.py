@@ -117,6 +117,7 @@ def decide(
     """Return what to write for a workload with checks by ProvisioningRequest.
 
     Raises `ApiError` (404) for an unknown flavor.
+
     requests: all ProvisioningRequests that the workload owns.
     cleanup: whether an eviction deletes the requests (gate CleanupProvisioningRequestsOnEviction).
     """

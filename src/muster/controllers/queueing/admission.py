@@ -307,6 +307,7 @@ class AdmissionController(Reconciler):
 
         message: why the victim is evicted.
         incoming: the workload that preempts it; None if that workload is gone.
+
         Raises `ApiError`, `TransportError`.
         """
         obj = await self._read_latest(victim.workload)

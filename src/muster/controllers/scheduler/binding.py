@@ -127,6 +127,7 @@ class Binder:
         """Find out whether bindings whose response was lost succeeded, and count those pods as bound.
 
         Deallocate the claims of the pods that are not bound.
+
         pods: the pods of the gang without a node, by UID.
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:

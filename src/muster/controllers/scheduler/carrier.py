@@ -73,7 +73,7 @@ class Carriers:
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
-        """Return the carrier of a gang, and the pods of the gang that are due to be placed now, as turns."""
+        """Return the quorums that a gang needs to keep running; () if it needs all its pods."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return ()

@@ -47,6 +47,7 @@ class DeviceClaims:
 
         The pods are read from the server first, because a binding of an earlier scheduler may have arrived since they
         were observed.
+
         pods: the pods by UID.
         """
         status = {"allocation": None, "reservedFor": None}

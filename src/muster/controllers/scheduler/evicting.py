@@ -87,7 +87,9 @@ class Evictor:
 
         Leave a pod without the mark unchanged, because its Job may have counted it already.
 
-        annotations: the annotations to patch in the same write. Raises `ApiError` (Conflict).
+        annotations: the annotations to patch in the same write.
+
+        Raises `ApiError` (Conflict).
         """
         with ignoring("NotFound"):
             current = await self._client.get(POD, pod.metadata.name, pod.metadata.namespace)

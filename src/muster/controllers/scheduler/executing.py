@@ -116,6 +116,7 @@ class Executor(Struct, frozen=True):
         """Delete the bound pods of a half-bound gang whose unbound pods fit nowhere, at once or after a delay.
 
         Do nothing if the gang is not half bound.
+
         why: why the unbound pods fit nowhere, for users.
         may_change: whether missing pods of the gang may still be created; if so, the gang first gets its `patience`.
         """

@@ -335,6 +335,7 @@ class PendingGangs:
         """Make a gang that did not fit the head, and reserve room for it, unless the current head comes before it.
 
         Return the refusal if the gang would not fit even after all running gangs ended; else None.
+
         placing: finds nodes for the gang, in addition to the room that other gangs use.
         """
         head = self._head
@@ -356,6 +357,7 @@ class PendingGangs:
         """Return the head if an earlier decision, which is still valid, says that gangs of this class would delay it.
 
         Return None if `find_delayed_head` must decide.
+
         end: when the gang would end; None if that is unknown.
         """
         head = self._head

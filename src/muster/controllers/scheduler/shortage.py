@@ -57,6 +57,7 @@ def find_victims(
     """Find running pods to evict for a gang, and nominate their room to it.
 
     Return the plan, or None without victims to evict now, and the sentence to publish.
+
     resizes: whether the cluster has elastic gangs, which get a moment to shrink before pods are evicted.
     """
     pending, victims, agenda = state.pending, state.victims, state.agenda

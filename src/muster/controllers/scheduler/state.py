@@ -119,7 +119,9 @@ class Displaced(Struct):
     def spare_victims_of(self, by: str) -> bool:
         """Spare the pods chosen for a gang that no longer needs them, unless their own gang has lost a pod already.
 
-        by: the gang that preempted. Return whether marks of spared pods must be removed.
+        by: the gang that preempted.
+
+        Return whether marks of spared pods must be removed.
         """
         for uid, victim in list(self.chosen.items()):
             if victim.by == by and not self.begun[victim.gang]:

@@ -144,6 +144,7 @@ async def read_whole(client: Client, job: JobRecord, excerpt: Excerpt, *, marked
     """Yield the existing output of a job in pieces.
 
     marked: whether each line starts with the rank of its worker.
+
     Remarks about missing output are lines, too.
     """
     pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_PIECES)

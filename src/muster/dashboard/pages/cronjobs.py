@@ -171,7 +171,7 @@ async def _find_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -
 async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> tuple[list[JobChoice], str]:
     """Return the changes that a viewer with rights on the CronJob may make, and why cancelling is not among them.
 
-    Cancelling also needs a right on the CronJob's jobs. The second result is "" if the viewer may cancel.
+    Cancelling also needs a right on the CronJob's jobs. The second result is "" unless the viewer lacks that right.
     """
     choices = list_cron_choices(cron_job, jobs.names)
     others = [one for one in choices if one.name != _CANCEL]
@@ -207,6 +207,7 @@ def _make_deed(
     ask: returns sentences about the effect, given the names of the unfinished jobs.
     act: makes the change, and returns a sentence.
     danger: whether something ends.
+
     The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 

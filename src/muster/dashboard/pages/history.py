@@ -57,6 +57,7 @@ def find_link(name: str, by: By, query: Mapping[str, str]) -> str:
     """Return the address of the history page that lists the runs of a total.
 
     query: the parameters of the page with the total.
+
     Returns "" for the total of a day, or for one without a name.
     """
     if not name or by == "day":

@@ -56,6 +56,7 @@ def _make_deed(
     act: makes the change, and returns a sentence.
     danger: whether something ends.
     after: returns the address of the page that follows; None for the job's page.
+
     The deed raises `PageError` if the change does not apply or the viewer lacks a right.
     """
 

@@ -47,6 +47,7 @@ class Answers:
     """The last results of the slow requests of one viewer's pages.
 
     tell: called when a result has arrived.
+
     `close` cancels the pending requests.
     """
 
@@ -68,6 +69,7 @@ class Answers:
         find: makes the request; its result is never None.
         weigh: returns how many items a large result has. If all large results have too many items in total, those that
         were used least recently are dropped, and requested again once they would be old.
+
         A first result is awaited briefly.
         """
         question = self._questions.pop(key, None) or _Question()

@@ -69,6 +69,7 @@ class Copy(Client):
     revision: incremented with each change of a watched list.
     answers: the cached results of slow requests that cannot be watched.
     sharing_seconds: the seconds spent so far on results that the pages of a round share.
+
     `close` stops all watches.
     """
 
@@ -111,6 +112,7 @@ class Copy(Client):
         """Return a whole list from memory. The first call starts to watch the list, and waits for it.
 
         transform: applied only to lists from the server, because it only saves memory.
+
         Lists with field selectors, and Events, come from the server. Raises `ApiError`, `TransportError`.
         """
         if fields or kind.resource == EVENT.resource:

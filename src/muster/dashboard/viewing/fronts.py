@@ -47,7 +47,7 @@ class TokenFront:
 class IdentityFront:
     """A proxy that sends the viewer's name in headers. No request is served without the proxy.
 
-    secret: the file with the secrets of the proxy; None if it does not authenticate itself with a secret.
+    secret: the file with the secrets of the proxy; read only if the settings name a header for the secret.
     """
 
     def __init__(self, settings: IdentityHeaders, secret: Path) -> None:

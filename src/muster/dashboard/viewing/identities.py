@@ -31,6 +31,7 @@ def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]])
     """Return the user whom the headers of a proxy name.
 
     headers: the received headers, decoded as Latin-1.
+
     Groups that the settings do not allow are left out. Raises `ApiError`: 400 for a malformed header, 401 if no user is
     named, 403 for a system user or system group.
     """

@@ -40,6 +40,7 @@ class RecognizedViewers:
         """Return the viewer with this key, after querying the cluster for the name of the client's user.
 
         connect: creates the client of a viewer who is not cached.
+
         The name is cached for some time. Raises `ApiError` (401, 403), `TransportError`.
         """
         now = self._clock.monotonic()

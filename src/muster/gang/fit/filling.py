@@ -60,6 +60,7 @@ def fill(
     fits: the number of pods that each node can take, by node index; the function changes it.
     extra_use: additional use of the nodes; None for none.
     wishes: whether `limits` treat the shape's preferences about its own pods as required.
+
     Of equal nodes, the first by name is preferred.
     """
     if len(limits.rules) > 1:

@@ -55,6 +55,7 @@ class Rule(Protocol):
         """Return how many of the pods each place gets.
 
         room: the number of pods that fit in each place.
+
         The sum is less than `pods` if not all pods can be placed.
         """
         ...

@@ -19,6 +19,7 @@ class Nesting:
 
     There are two counters: the nodes on which the narrow selection matches devices, and the nodes on which the wide
     selection misses some of these devices.
+
     matching_on: returns the devices that a selection matches on a node.
     """
 

@@ -51,6 +51,7 @@ def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> EndTime | 
     """Return when an object that started at `started` ends; None if it has neither a limit nor an expectation.
 
     deadline: the `activeDeadlineSeconds` of the object; None for no deadline.
+
     The user's expectation is used if it is sooner than the enforced limits. An invalid or absurdly long expectation is
     ignored.
     """

@@ -66,8 +66,8 @@ class Snapshot:
 
     deadlines: the time limits of jobs after their start, by the job's UID.
     expectations: the run times that users expect of their jobs, if shorter than the limits, by the job's UID.
-    topologies, nodes, pods: the objects for topology domains; None if no flavor has a Topology, or the user may not see
-    them.
+    topologies: the Topologies; empty if no flavor has one, or the user may not see them.
+    nodes, pods: the objects for topology domains; None if they were not read, or the user may not see them.
     """
 
     cluster_queues: Iterable[ClusterQueue]
@@ -323,6 +323,7 @@ class Outlook:
 
         For a Workload outside of the tree, only its use of nodes counts, because workloads in the tree may use the same
         nodes. A Workload with an invalid quantity is left out.
+
         is_inside: whether the Workload's quota belongs to the tree.
         """
         if not is_inside and isinstance(place, Waits):

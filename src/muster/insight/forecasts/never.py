@@ -362,6 +362,7 @@ def _find_lacks_of_podset(node: QuotaNode, requests: Mapping[str, int], name: st
 
     All resources of a group come from the same flavor. The key "" has the sentence about resources for which there are
     flavors, but no flavor has all of them at once. The result is {} if the podset fits.
+
     name: the name of the queue, for the sentences.
     """
     lacks = {}
@@ -384,6 +385,7 @@ def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> 
     """Return a sentence for each resource of which all flavors together have too little for all podsets.
 
     The result is {} if there is enough.
+
     name: the name of the queue, for the sentences.
     """
     lacks = {}

@@ -18,7 +18,8 @@ _FAR_MORE = 10
 def describe_queue_use(job: JobRecord, room: VisibleCapacity, queue: str) -> str:
     """Return a warning that a sweep uses its whole queue for long, with the option that limits it; else "".
 
-    job: the sweep. queue: the name of its LocalQueue.
+    job: the sweep.
+    queue: the name of its LocalQueue.
     """
     namespace, trials = job.metadata.namespace, job.wanted
     quota = room.find_quota(room.best, namespace, queue)

@@ -398,6 +398,7 @@ def explain_waiting(job: JobRecord, pod: Pod, *, with_reason: bool = False) -> l
     """Return why containers of a pod do not run yet, a line each.
 
     A container that runs, or only waits for earlier containers, has no line.
+
     with_reason: whether to add Kubernetes' reason.
     """
     if is_unheard(pod):

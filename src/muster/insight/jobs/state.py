@@ -368,6 +368,7 @@ def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Itera
     """Return the state of a job of which only the Workload is known.
 
     Such a job is a single pod, a pod group, or a job of another project's kind.
+
     pods: the pods of a pod group or a single pod, if they are known.
     """
     wanted = sum(podset.count for podset in workload.spec.pod_sets)
@@ -418,6 +419,7 @@ def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: 
     """Return the state of a job without a running pod.
 
     No pod exists yet, all pods have ended, or failed pods will be replaced.
+
     done: how many pods have succeeded.
     """
     pods = [pod for pod in pods if not job.is_excused(pod)]
@@ -451,6 +453,7 @@ def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
 
     The code is 0 for a completed job, the exit code of the worker that failed first, or 124 for a job that exceeded its
     time limit. It is 1 if neither a pod nor the history has an exit code.
+
     late: the pods that had not started when the group's start timed out.
     """
     state = find_job_state(job, pods)

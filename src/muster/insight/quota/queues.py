@@ -130,6 +130,7 @@ def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
 
     For a queue that a user stopped, nothing is added: that user knows why, and `muster why` names the command that
     resumes it.
+
     queues: ClusterQueues by name.
     """
     queue = queues.get(closed_queue(reason))

@@ -39,6 +39,7 @@ async def take_snapshot(client: Client, now: datetime, namespace: str) -> Snapsh
     """Read the objects of all kinds as of one revision, the revision of the first list.
 
     If the server cannot return that revision, the lists are read one by one, and `exact` is false.
+
     namespace: where to read kinds that the user may not list in the whole cluster.
 
     Raises:
@@ -103,8 +104,9 @@ async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -
 async def _list(client: Client, kind: Kind[Any], namespace: str, revision: str) -> tuple[list[dict[str, Any]], str]:
     """Return all objects of a kind, page by page, and the revision of the list.
 
-    revision: the revision to read; "" for the newest. Raises `_RefusedError` if the server no longer has that revision,
-    and `ApiError`.
+    revision: the revision to read; "" for the newest.
+
+    Raises `_RefusedError` if the server no longer has that revision, and `ApiError`.
     """
     documents: list[dict[str, Any]] = []
     query = {"limit": _PAGE}

@@ -11,6 +11,7 @@ async def read_usage(client: Client, namespace: str, say: Callable[[str], None])
     """Return the measured usage of the running pods; empty if no metrics are served or the user may not see them.
 
     A server without recent measurements responds after a second.
+
     say: receives a sentence if the user may not see the metrics.
     """
     return await list_or_say(client, POD_USAGE, namespace, say, "uses of CPU and memory") or ()

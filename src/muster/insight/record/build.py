@@ -32,6 +32,7 @@ def records_of(sets: Iterable[JobSet] | None, jobs: Sequence[Job]) -> list[JobRe
     """Return the records of all JobSets, and of all Jobs that belong to no JobSet.
 
     The Jobs that a deleted JobSet left behind share one record, with `gone` set.
+
     sets: the JobSets; None if the user may not see them. Each of their Jobs then has a record of its own.
     """
     by_owner: dict[str, list[Job]] = {}

@@ -58,6 +58,7 @@ def add_started(status: CronJobStatus, job: Job, at: datetime) -> CronJobStatus:
     """Return the status after the server created the Job of a start.
 
     The Job is added to the active Jobs unless it has ended.
+
     at: the time of the start, which becomes `lastScheduleTime`.
     """
     meta = job.metadata

@@ -20,6 +20,7 @@ def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
     """Return how the first failed container ended; without one, which pod was deleted; else "".
 
     Only pods that are deleted because the Job ends are considered.
+
     pods: all pods of the Job.
     failed: the pods whose failure ends the Job now. If one of these pods is kept, the result is "", because that pod
     shows how it ended.
@@ -36,6 +37,7 @@ def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, 
     """Return how the platform ended the first interrupted pod that no policy rule covers; "" if there is none.
 
     A pod that was ended by the suspension of its Job does not count, because a resume of the Job recreates the pod.
+
     or_fails: whether a pod also counts if the policy rule that covers it fails the Job.
     """
     for pod in pods:

@@ -28,6 +28,7 @@ def take_slice(
     """Return the first `MAX_JOBS` items, and what is left for the next slice.
 
     Jobs that the server never refused come first, then the others, the least refused first.
+
     name_of: returns the name of the Job that an item concerns.
     refused: how many times in a row the server refused a Job, by name.
     """

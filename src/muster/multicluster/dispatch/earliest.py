@@ -72,6 +72,7 @@ def seconds_until_start(requests: Amounts, queue: ClusterQueue, load: Load, usua
     load: the manager's workloads in the queue.
     usual: how many seconds other workloads hold their quota. Each waiting workload is assumed to be as large as this
     one. Quota that the queue could borrow does not count.
+
     Raises `QuantityError`.
     """
     if _is_closed(queue):

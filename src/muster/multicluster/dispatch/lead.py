@@ -50,6 +50,7 @@ def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
     """Return the head start, extended if its cluster admitted another workload at this time.
 
     Such a cluster is busy and not dead.
+
     admitted_at: None if it admitted none.
     """
     latest = lead.since + LONGEST_HEAD_START - HEAD_START

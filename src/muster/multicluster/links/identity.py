@@ -32,7 +32,11 @@ _MOST_CHARACTERS = 64
 
 
 class Identity(Struct, frozen=True):
-    """The identity of a cluster. uid: "" if the cluster does not show its UID. endpoint: the digest of its address."""
+    """The identity of a cluster.
+
+    uid: "" if the cluster does not show its UID.
+    endpoint: the digest of its address.
+    """
 
     uid: str
     endpoint: str
@@ -83,6 +87,7 @@ class Register:
 
         has_job_of: returns whether the worker has a job of a workload, by key; only the workload's home creates its
         job.
+
         Raises `ApiError`, `TransportError`.
         """
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)

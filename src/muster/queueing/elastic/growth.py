@@ -108,7 +108,10 @@ def find_growth(
 
     Return None if no pods are missing, or if the Workload is evicted, finished, refused in this size, or placed by
     topology.
-    queue: the ClusterQueue of the Workload. Raises `QuantityError`.
+
+    queue: the ClusterQueue of the Workload.
+
+    Raises `QuantityError`.
     """
     conditions = workload.status.conditions
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
@@ -149,6 +152,7 @@ def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str
     """Return the status with each podset's granted pods reduced to the desired number. Raises `QuantityError`.
 
     The same object is returned if nothing changes.
+
     desired_counts: the desired number of pods, by podset.
     """
     if status.admission is None:

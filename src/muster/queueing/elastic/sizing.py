@@ -84,6 +84,7 @@ def find_smaller_sizes(
     """Return new sizes of elastic workloads, by key, with which the waiting workload fits; empty if no sizes suffice.
 
     The tree is unchanged.
+
     least: the minimum number of pods with which the waiting workload starts; None if it is not elastic.
     elastic: the running workloads that may shrink.
     fits: returns whether a workload could be admitted now.

@@ -78,7 +78,7 @@ class PairingPlan(Struct, frozen=True):
     """The steps to take for a job, in this order; if all fields are empty, there are none.
 
     workload: the job's Workload.
-    stop: the reason to suspend the job for; "" not to suspend it.
+    stop: the reason to suspend the job for; None not to suspend it.
     restore: the Workload from which to restore the job's pod templates.
     delete: Workloads that do not fit the job.
     replaced: slices that another Workload of the job has replaced, each with the status that marks it as finished.

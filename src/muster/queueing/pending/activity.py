@@ -57,6 +57,7 @@ def judge_activity(
     """Return whether a ClusterQueue is active.
 
     The first obstacle determines the reason of the condition; its message names all obstacles.
+
     terminating: whether the queue is being deleted.
     in_circle: whether its Cohorts name each other as parents in a circle.
     """

@@ -19,6 +19,7 @@ class Place(NamedTuple):
     loose: False for a workload that waits for its victims and so stays the head; True for all others.
     descending: the negated priority.
     since: when its wait began.
+
     The UID is compared as text, as in Kueue.
     """
 

@@ -261,6 +261,7 @@ class PendingQueue:
         """Return whether a workload is tried only after another workload, even if that one is no longer waiting.
 
         That is so if no workload of this queue passes another, or if both are of one class.
+
         at, before: the sort keys of the workload and of the other.
         """
         if before > at:
@@ -316,6 +317,7 @@ class PendingQueue:
         """Reopen the classes that might use some of the freed quota.
 
         Return whether the queue now has a workload to try.
+
         freed: the flavors and resources of the freed quota; None for any.
         """
         if not self._aside and self.parked is None:

@@ -78,6 +78,7 @@ class Queues:
         """Add or change a ClusterQueue.
 
         After that, the caller must call `flush` to wake the workloads that this could help.
+
         active: whether the queue can admit workloads: it is not stopped, and its flavors and checks exist.
         """
         pending = self._ensure_queue(spec.name)

@@ -4,8 +4,8 @@ Usage decays: after one half-life it counts half. Between two samples, each admi
 LocalQueue. Otherwise a LocalQueue could have all its workloads admitted before the next sample. When the usage includes
 the workload, consumption replaces its penalty.
 
-Amounts have the units of `api.quantity.parse_amount`. They are floats here, because they only order queues and admit
-nothing. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
+Amounts have the units of `api.values.quantity.parse_amount`. They are floats here, because they only order queues and
+admit nothing. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
 """
 
 import math

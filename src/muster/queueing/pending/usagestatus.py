@@ -29,7 +29,9 @@ def weight_of(local: LocalQueue | None) -> float:
 def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, now: datetime) -> float:
     """Return a number that orders LocalQueues by past usage, from the status of one LocalQueue.
 
-    current: the usage since the status was written. Raises `QuantityError`.
+    current: the usage since the status was written.
+
+    Raises `QuantityError`.
     """
     account = read_account(status_of(local), now)
     consumed = decay.decay_usage(account.consumed, current, now - account.updated)

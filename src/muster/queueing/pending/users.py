@@ -18,6 +18,7 @@ def find_user_limit(node: Node, workload: WorkloadInfo) -> PendingReason | None:
     """Return why a limit of the workload's user keeps the workload from starting; None if no limit is reached.
 
     A workload of an unknown user has no limit. The growth of an elastic workload does not count as a job.
+
     node: the ClusterQueue.
     """
     limits = node.policy.limits

@@ -129,6 +129,7 @@ def run(
 
     Admitted workloads leave the queues and their usage counts in the tree; otherwise the tree is unchanged. If
     `queues.untried` is not empty afterwards, call `run` again at once.
+
     limit: stop after about this many nominations, so that the caller can do other work in between. The next call has to
     nominate the heads again, so each call makes at least as many further nominations as there are heads.
     spare: returns whether shrinking elastic workloads suffices. It is called before any eviction, and reads the tree in

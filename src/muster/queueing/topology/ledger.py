@@ -68,7 +68,7 @@ class CapacityLedger:
         self._taken: dict[_Key, dict[str, int]] = {}
         self._fields: dict[str, tuple[FlavorSpec, FlavorDomains]] = {}
         self._hosts: dict[str, int] | None = None  # the node index of each host name
-        self._of_nodes: Ints | None = None  # the amounts used on single nodes, in the form of `Capacity.fitting`
+        self._of_nodes: Ints | None = None  # used on nodes, in the form of `extra_use` in `Capacity.count_fitting`
 
     # Nodes, and pods without a topology assignment.
 
@@ -212,6 +212,7 @@ class CapacityLedger:
         """Return how many pods of a shape fit on each node next to one pod of the shape `beside`.
 
         A node on which that pod does not fit counts -1.
+
         usage: the used amounts, by resource row and node index.
         """
         capacity = self.capacity

@@ -94,6 +94,7 @@ def find(
     """Choose topology domains for all pods; return them, or for how many slices there is room.
 
     The requested domain level must be in `levels`.
+
     room: how many pods fit in each lowest domain.
     led: how many pods fit in each of them if the leader is there, too; -1 if it has no room for the leader. None
     without a leader.

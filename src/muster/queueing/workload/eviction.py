@@ -51,6 +51,7 @@ def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, caus
     """Return the status of a workload with the condition Evicted set.
 
     Its checks are reset, its preemption gates closed, its clusters and lost nodes removed, and the eviction is counted.
+
     cause: the cause behind the reason; "" if there is none.
     """
     full = full_reason(reason, cause)

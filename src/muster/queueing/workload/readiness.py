@@ -57,7 +57,9 @@ def settings_for(
 def read_blocking(text: str, base: WaitForPodsReady | None) -> bool | None:
     """Return whether an annotation blocks the admission of other workloads until the pods are ready.
 
-    base: the settings that the annotation refines. Return None if the annotation is malformed.
+    base: the settings that the annotation refines.
+
+    Return None if the annotation is malformed.
     """
     try:
         settings = parse_annotation(text, base)

@@ -120,6 +120,7 @@ class Election:
 
         hang_up: called when the Lease is lost, before `work` is cancelled, so that `work` need not wait for a server
         that may not respond.
+
         Raises `LeadershipLostError` when the Lease is lost; `work` was cancelled and has stopped by then.
         """
         while not await self._try():

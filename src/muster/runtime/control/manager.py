@@ -108,10 +108,13 @@ class Manager:
         """Return the informer of that kind, namespace and selectors.
 
         Calls with the same arguments return the same informer.
+
         indexes: added to the shared informer.
         optional: whether the start need not wait for a kind that the server does not serve. It suffices that one caller
-        sets it. Before `run`, callers that need only metadata share the informer of callers that need whole objects.
-        After that, an informer may be for a kind that is forgotten later, so it is not shared in this way.
+        sets it.
+
+        Before `run`, callers that need only metadata share the informer of callers that need whole objects. After that,
+        an informer may be for a kind that is forgotten later, so it is not shared in this way.
         """
         where = (namespace, labels, fields)
         informer = self._informers.get((kind, *where))

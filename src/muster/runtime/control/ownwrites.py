@@ -20,6 +20,7 @@ class Expectations(Struct):
     """The writes of a controller, to one object and its dependents, that its caches must show before it decides again.
 
     Kubernetes has the same since 1.36. A deletion has no revision, so the cache must observe the deletion itself.
+
     owner: the revision of the last write to the object.
     dependents: the newest revision of the writes to dependents.
     going: the UIDs of dependents whose deletion was requested.
@@ -74,6 +75,7 @@ class MutationCache(Generic[T]):
     """A view of an informer's objects in which this process's own newer writes replace the informer's state.
 
     client-go has the same.
+
     seen: returns the informer's object with a key; None if there is none.
     """
 

@@ -55,7 +55,7 @@ class _Waiting(Struct):
     """A key that waits in the queue.
 
     ready_at: when it becomes ready, by the monotonic clock.
-    order: in which order keys become ready.
+    order: the position in the order in which keys became ready.
     ready: whether it is ready; then it has been since `ready_at`.
     """
 

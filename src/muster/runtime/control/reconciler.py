@@ -13,6 +13,7 @@ class Reconciler(ABC):
     """The base class of the controllers that a `Manager` runs.
 
     Its controller takes keys from `self._controller.queue` and calls `_reconcile` for each key.
+
     lane: returns the lane of a key. Lanes take turns; by default each namespace has one.
     """
 

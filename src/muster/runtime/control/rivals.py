@@ -40,8 +40,9 @@ class FieldChange(Struct, frozen=True):
     """A field that a write of this process changes.
 
     theirs, ours: the value before and after the write; None means an absent field.
-    rival: the writer that set the old value; "" if this process did. If this process creates or deletes an object, the
-    path is empty, and `theirs` identifies the owner of the object.
+    rival: the writer that set the old value; "" if this process did.
+
+    If this process creates or deletes an object, the path is empty, and `theirs` identifies the owner of the object.
     """
 
     path: Path
@@ -172,6 +173,7 @@ def find_changes(before: Document | None, after: Document | None, us: str) -> li
     """Return each field that a write of this process changed, by comparing the object before and after the write.
 
     A creation or deletion is one change, with an empty path.
+
     before: the object before the write; None if the write created it.
     after: None if the write deleted the object.
     us: the field manager of this process, whose own earlier values have no rival.

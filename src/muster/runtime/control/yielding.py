@@ -2,7 +2,7 @@
 
 Two programs may disagree about a field, or about whether an object exists. Then both would write as fast as the server
 responds, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a
-busy server would refuse it, and an event names the field and the rival. `runtime.rivals` decides.
+busy server would refuse it, and an event names the field and the rival. `runtime.control.rivals` decides.
 """
 
 import math

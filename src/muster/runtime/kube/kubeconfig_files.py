@@ -23,6 +23,7 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
     path: a file that must exist. Without it, `environ` decides: KUBECONFIG, HOME, and in a pod KUBERNETES_SERVICE_HOST.
     context: the context to use; "" for the current one. A proxy in the environment is used unless the kubeconfig names
     another.
+
     Raises `KubeconfigError`.
     """
     if path:

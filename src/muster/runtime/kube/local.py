@@ -120,6 +120,7 @@ class LocalTransport:
         """Send a request, and yield the response when its head has arrived. Afterwards keep or close the connection.
 
         deadline: by `Clock.monotonic`; None for no limit.
+
         Raises `TransportError`.
         """
         if request.allowed is not None and not request.allowed():

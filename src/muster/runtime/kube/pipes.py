@@ -11,7 +11,9 @@ _PIECE = 256 << 10
 class Pipe(Protocol):
     """A connection to a local server.
 
-    seconds: the time limit of one call; None for no limit. Methods raise `OSError`, `TimeoutError`.
+    seconds: the time limit of one call; None for no limit.
+
+    Methods raise `OSError`, `TimeoutError`.
     """
 
     async def send(self, data: bytes, seconds: float | None) -> None:

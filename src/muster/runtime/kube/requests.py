@@ -68,6 +68,7 @@ async def send_with_retries(
     send: sends the request once.
     make_random: returns the source of jitter, when a pause needs it.
     deadline: by `clock.monotonic`; None for no limit.
+
     Raises the errors of `send`.
     """
     for attempt in count(1):

@@ -58,6 +58,7 @@ def make_checkpoints(reading: Reading, number: int) -> Checkpoints | None:
     """Return how the jobs of a source of work write checkpoints; None if they write none.
 
     number: the index of the source in the scenario.
+
     Raises `ScenarioError` if an interval or a cost is missing, invalid or too short.
     """
     chosen = reading.scenario.spec.work[number].checkpoint

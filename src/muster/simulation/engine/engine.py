@@ -192,6 +192,7 @@ class Engine(JobResizer):
         """Remove a job's quota and nodes; the job returns to its queue and starts from the beginning.
 
         reason: the reason of the eviction, which decides whether the job goes behind the others in its queue.
+
         Does nothing if the job has no quota.
         """
         if self._tree.holder(job.workload.key) is None:

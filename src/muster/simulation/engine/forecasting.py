@@ -93,6 +93,7 @@ class Forecaster:
         """Yield waiting jobs with the expected seconds until they get quota.
 
         root: the root of the quota tree in which they wait.
+
         Jobs for which that is unknown are left out, and all jobs if the computation would take too long.
         """
         names = [node.name for node in root.queues()]

@@ -75,6 +75,7 @@ def read_group(group: Any, pods: int) -> TopologyConstraint | None:
     """Return the topology constraint of a stored PodGroup; None if it has none.
 
     pods: the number of pods of its job, which all start together.
+
     Raises `GangTermsError` if the group requires fewer pods, or if its annotations are invalid.
     """
     record = read(group)

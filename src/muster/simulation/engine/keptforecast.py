@@ -136,6 +136,7 @@ def _copy_quota(tree: Tree, root: Node) -> Tree:
     """Return a copy of the quotas below a root, with the workloads that hold quota there.
 
     root: a root Cohort, or a ClusterQueue without a Cohort.
+
     The topology domains that jobs of other roots occupy count as occupied in the copy.
     """
     copy = Tree()

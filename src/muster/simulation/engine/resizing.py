@@ -84,6 +84,7 @@ class JobResizer(JobRunner):
 
         instead: whether the waiting job could preempt others, which were spared so that elastic jobs shrink instead; if
         no job can shrink, they are not spared the next time.
+
         The waiting job itself may shrink.
         """
         why = self._queues.why(waiting.key)

@@ -56,6 +56,7 @@ class World:
         """Prepare a scenario: one cluster, or a manager and its workers if ClusterQueues dispatch workloads to them.
 
         decisions: the log to which the decisions of the cluster are added, except those of worker clusters.
+
         Raises `ScenarioError` if the scenario cannot be simulated.
         """
         spec = reading.scenario.spec
@@ -92,6 +93,7 @@ class World:
         """Simulate until all jobs have ended, nothing more can happen, or the scenario's time is over.
 
         progress: called after the events of each time.
+
         Raises `ScenarioError` if the time would exceed the year 9999.
         """
         self._expect_next()

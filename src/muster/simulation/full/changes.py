@@ -1,6 +1,6 @@
 """Apply the changes of a scenario to a complete cluster, as writes to its server.
 
-The times of changes are decided as for the fast engine (`engine.changes`). A lost or cordoned node is made
+The times of changes are decided as for the fast engine (`engine.changing.changes`). A lost or cordoned node is made
 unschedulable here, and its pods are evicted immediately. The time in which a cluster detects the loss of a node is not
 simulated, because it involves no decision.
 """
@@ -27,7 +27,11 @@ class ClusterChanges:
     """
 
     def __init__(self, reading: Reading, site: Site, record: SimulationRecord, holdings: Holdings) -> None:
-        """Plan the first change. record: the record of the jobs, which has the time. holdings: what changes update."""
+        """Plan the first change.
+
+        record: the record of the jobs, which has the time.
+        holdings: what changes update.
+        """
         self.record = record
         self._holdings = holdings
         self._agenda = EventAgenda()

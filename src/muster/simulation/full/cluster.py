@@ -209,6 +209,7 @@ async def run_cluster(
 
     reach: opens transports to worker clusters.
     serial: distinguishes the random numbers and names of several clusters.
+
     Without nodes, only quotas decide, and a single node accepts every pod. Raises `ScenarioError`.
     """
     spec = reading.scenario.spec

@@ -53,8 +53,9 @@ _KEEP_SECONDS = 60.0
 class _Work(Struct, frozen=True):
     """A source of jobs.
 
-    document: the manifest of its jobs. stored: the job that the server makes of it. requests: of each pod from its
-    node, by podset.
+    document: the manifest of its jobs.
+    stored: the job that the server makes of it.
+    requests: of each pod from its node, by podset.
     """
 
     document: Document
@@ -67,6 +68,7 @@ class FullEngine:
     """A simulation of a complete cluster, with its server, in virtual time.
 
     Times are seconds from the start of the scenario.
+
     record: the history of the jobs so far.
     """
 

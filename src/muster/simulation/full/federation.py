@@ -142,6 +142,7 @@ async def _connect(manager: Cluster, namespace: str, names: Iterable[str], known
     """Create the kubeconfig Secrets and MultiKueueClusters with which a manager connects to its workers.
 
     known: the MultiKueueClusters of the scenario, which are replaced.
+
     Raises `ApiError` if the manager's server refuses an object.
     """
     client = manager.plane.client()

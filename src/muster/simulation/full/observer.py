@@ -46,11 +46,17 @@ _NO_CLONE = _Clone("", _NO_USAGE, 0)
 class _Job(Struct):
     """A job that has not ended.
 
-    number: in the record. pods: how many run side by side in the cluster itself. queued: whether quota decides when it
-    runs. exceeds_limit: whether its run time is longer than its time limit. started: since when all its pods run; None
-    while they do not. requests: of all its pods from nodes. usage: the quota that it holds. home: the worker cluster
-    where its pods run. stopped_there: whether that cluster evicted it since. is_overdue: whether a deadline of its
-    template has passed. running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
+    number: in the record.
+    pods: how many run side by side in the cluster itself.
+    queued: whether quota decides when it runs.
+    exceeds_limit: whether its run time is longer than its time limit.
+    started: since when all its pods run; None while they do not.
+    requests: of all its pods from nodes.
+    usage: the quota that it holds.
+    home: the worker cluster where its pods run.
+    stopped_there: whether that cluster evicted it since.
+    is_overdue: whether a deadline of its template has passed.
+    running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
     clones: those that hold quota, by the worker cluster.
     """
 
@@ -132,8 +138,10 @@ class Observer:
     ) -> None:
         """Follow a job that is about to be created.
 
-        pods: how many it has. requests: of all of them. queued: whether it needs quota. exceeds_limit: whether it runs
-        longer than its limit.
+        pods: how many it has.
+        requests: of all of them.
+        queued: whether it needs quota.
+        exceeds_limit: whether it runs longer than its limit.
         """
         self._jobs[number] = _Job(number, name, pods, requests, queued, exceeds_limit)
 

@@ -42,6 +42,7 @@ class NodeLog:
         """Add the stays of a job that starts.
 
         nodes: the number of its pods on each node.
+
         If there would be too many stays, none is added, and the log is marked as complete only until `at`.
         """
         first = len(self)

@@ -138,6 +138,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
 
     parse: parses each number.
     samples: the values of empirical distributions, by file.
+
     Raises `DrawError` if the distribution is not set, or invalid.
     """
     if not isinstance(value, Distribution):

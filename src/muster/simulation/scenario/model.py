@@ -252,6 +252,7 @@ class State(Part, frozen=True):
     file: the path of the output of `muster snapshot`, relative to the scenario.
     remaining: the remaining run time of running jobs.
     run_time: the run time of waiting jobs.
+
     By default, a job runs for the time that its user expects, or until its time limit.
     """
 

@@ -106,6 +106,7 @@ def set_in_manifests(
     """Return the manifests after applying the settings of overlays. Unchanged manifests are the same objects.
 
     pools: the names that a path may use for pools of nodes, for the error.
+
     Raises `OverlayError` if a path matches nothing.
     """
     varied = list(manifests)

@@ -65,6 +65,7 @@ def set_field(scenario: dict[str, Any], path: str, value: Any) -> dict[str, Any]
     """Return a scenario's document with one value set.
 
     path: a path that starts with a field.
+
     Raises `PathError` if the path matches nothing.
     """
     spec = scenario.get("spec")
@@ -77,6 +78,7 @@ def set_in_manifest(
     """Return manifests with one value set in one of them. The others are the same objects.
 
     pools: the names of pools, which the error suggests if the path names no Node.
+
     Raises `PathError` if the path matches nothing.
     """
     documents = list(manifests)
@@ -94,6 +96,7 @@ def _take_manifest(
     """Return the index of the manifest that a path names after the plural of its kind, and the path inside it.
 
     others: further names that the error suggests.
+
     Raises `PathError` if no manifest has the name, or if manifests of several namespaces have it.
     """
     places: dict[str, list[int]] = {}
@@ -133,6 +136,7 @@ def _set_field(document: dict[str, Any], rest: str, value: Any, path: str) -> An
 
     rest: the path inside the manifest.
     path: the complete path that the user wrote, for errors.
+
     Raises `PathError`.
     """
     if isinstance(value, float) and not {*_QUOTAS}.isdisjoint(rest.split(".")):
@@ -187,6 +191,7 @@ def _set(node: Any, rest: str, value: Any, path: str, part: inspect.Type | None)
     rest: the path below the node.
     path: the complete path that the user wrote, for errors.
     part: the fields that the node may have; None if that is unknown.
+
     A new field is refused if a similar field exists, unless the node's kind has the new field. Raises `PathError`.
     """
     if isinstance(node, dict):

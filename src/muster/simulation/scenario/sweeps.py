@@ -87,6 +87,7 @@ def _find_finest(text: str, units: AbstractSet[str]) -> str:
     """Return the smallest unit of a range, in which its values are written; "" without a unit.
 
     text: the whole sweep, for errors.
+
     Raises `SweepError` if the units are not all units of time, or all suffixes of amounts.
     """
     if len(units) > 1 and not any(units <= {*family} for family in _FAMILIES):

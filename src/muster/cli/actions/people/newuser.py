@@ -1,8 +1,8 @@
 """Make the manifests of a user's account and rights, and the user's login command. Pure.
 
-The user works in one namespace with the rights of the ClusterRole `edit`, and with the further rights that `muster
-hold` and `muster cancel` need. In the whole cluster the user reads nodes, quotas and priorities, as `muster top` and
-`muster why` show them. An administrator may do everything.
+The user works in one namespace with the rights of the ClusterRole `edit`, and with the further rights that
+`muster hold` and `muster cancel` need. In the whole cluster the user reads nodes, quotas and priorities, as
+`muster top` and `muster why` show them. An administrator may do everything.
 """
 
 import base64

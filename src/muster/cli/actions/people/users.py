@@ -37,6 +37,7 @@ def requiring_administrator(deed: str) -> Iterator[None]:
     """Replace a refusal of the server inside the `with` block by a `UserError` that says who may manage users.
 
     Other errors are not changed.
+
     deed: the requested action, as a phrase.
     """
     try:

@@ -38,6 +38,7 @@ def gang_from_options(
     """Return the gang that the command line of `muster run` describes.
 
     Raises `click.ClickException` if options are invalid or exclude each other.
+
     arguments: the user's command.
     on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
     """
@@ -115,6 +116,7 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
     """Return the Slurm batch script that the command line names; None if the command is no script with #SBATCH lines.
 
     Raises `click.UsageError` if an option cannot be combined with a batch script.
+
     on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
     """
     batch = options["batch"]

@@ -14,6 +14,7 @@ def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
     """Return the gang without notices that cannot be sent, if a Slurm script requested them; print why.
 
     Raises `click.UsageError` if an option requested such notices.
+
     embedded: whether the cluster was started by `muster up`.
     is_batch: whether a Slurm script requested the notices.
     """

@@ -18,6 +18,7 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
     """Create the CronJob of a gang, print its name and its first start, and return exit code 0.
 
     Raises `ApiError`, `TransportError`, `UserError`.
+
     on_this_machine: whether the cluster's time zone is that of this machine; otherwise the first start is unknown.
     """
     await submitting.submit_cron_job(session.client, gang)

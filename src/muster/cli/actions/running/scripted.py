@@ -78,6 +78,7 @@ def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]
 
     A repeatable option gets the script's values, then the command line's. Options in `_INSTEAD` and all others keep the
     command line's; if it has none, the last line of the script applies.
+
     lines: the values of the option in the script, one for each line.
     """
     name, is_given = parameter.name, _is_given(ctx, parameter)

@@ -122,6 +122,7 @@ async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: boo
     """Submit the shell, and connect it to this terminal until it ends; return its exit code.
 
     A signal that terminates this command also ends the job. Raises `ApiError`, `TransportError`, `UserError`.
+
     named: whether the user chose the name of the job.
     keeps_job: whether the ended job and its output stay; otherwise the job is deleted.
     """

@@ -49,6 +49,7 @@ async def _plan(target: Target, manifests: list[Manifest], output: str) -> int:
     """Print what would happen to the objects of manifests; return 1 if the server would refuse some, else 0.
 
     Raises `ApiError`.
+
     output: `json` or `yaml`; "" for text.
     """
     from muster.cli.actions.each import try_and_say

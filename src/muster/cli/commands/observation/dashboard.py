@@ -118,6 +118,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
     """Serve the pages of the dashboard on loopback, with the rights of our kubeconfig, until the user ends the command.
 
     The sign-in link is printed and, if `browse`, opened in a browser.
+
     read_only: whether the pages offer no changes.
     """
     _require_parts()
@@ -221,6 +222,7 @@ async def _listen(
     """Serve a dashboard until the user ends the command, then close it.
 
     Raises `click.ClickException` if the address cannot be used.
+
     option: the option with which the user chooses the port.
     ready: called with the port.
     """

@@ -368,6 +368,7 @@ def fit_columns(table: Mapping[str, Sequence[str]], width: int) -> dict[str, Seq
     """Return the columns that fit next to each other, one space apart; the last column has lines of its own.
 
     The columns in `_SPARE` are omitted first; then long names are cut.
+
     table: the cells below each heading.
     """
     from muster.insight.text import shorten

@@ -62,6 +62,7 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
     """Wait for jobs, by namespace and name, and print their progress; return the highest of their exit codes.
 
     A job that cannot be followed counts as 1.
+
     first: whether to return the exit code of the first job that finishes.
     """
     from muster.cli.actions.each import try_and_say

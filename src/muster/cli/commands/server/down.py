@@ -73,6 +73,7 @@ def require_agreement(ending: str) -> None:
     """Ask the user whether jobs may end. Return if the user agrees, or if there is no terminal to ask on.
 
     Raises `click.ClickException` if the user does not agree.
+
     ending: a phrase that says what ends.
     """
     from muster.cli.terminal.asking import can_ask
@@ -85,6 +86,7 @@ def describe_end(home: Home, *, only_terminals: bool = False) -> str:
     """Return a phrase that says which pods and jobs end with the server, and which users own them.
 
     If the server does not respond, the phrase says so.
+
     only_terminals: whether to count only jobs that end when their terminal closes.
     """
     try:
@@ -157,6 +159,7 @@ def _end_process(process: int, pid: int, by: signal.Signals) -> None:
     """Send a signal to a process and wait until it exits; print a line if that takes long, and kill it in the end.
 
     A process that has already exited is ignored.
+
     process: the pidfd of the process.
     pid: its process ID, for the lines.
     """

@@ -65,6 +65,7 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
     """Return which jobs may end with the running server; "" if all continue. Raises `UserError`.
 
     Pods end on a node that is removed, jobs may not fit on smaller nodes, and a terminal closes with its server.
+
     forget: whether the new server ignores the options of the last start.
     """
     keeps_nodes = not forget and _read_running_options(home).nodes == options.nodes
@@ -96,6 +97,7 @@ def _start(home: Home, resolved: ResolvedOptions, former: int | None) -> None:
     """Start the new server as a detached process.
 
     Raises `click.ClickException` if that fails. The error says how the user can start the former server again.
+
     former: the process ID of the former server; None if none ran.
     """
     try:

@@ -153,6 +153,7 @@ def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> 
     """Return the path of the local socket for a unit's server; "" for none.
 
     A system unit of root has the system's socket by default.
+
     named: the path that the user gave, which takes precedence; None or "" if the user gave none.
     """
     return named or (SYSTEM_SOCKET if scope == "system" and owner.pw_uid == 0 else "")

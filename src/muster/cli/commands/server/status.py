@@ -89,6 +89,7 @@ def describe_upgrade(nodes: Iterable["Node"], installed: str) -> str:
     """Return a sentence on what to do if the server runs another release than the installed one.
 
     Return "" if it runs the same release, or its release is unknown.
+
     nodes: all nodes. The server's own process nodes report its release.
     """
     from muster.api.ours.embedded import NODE_IDENTITY

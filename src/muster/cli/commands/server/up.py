@@ -118,6 +118,7 @@ def serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     """Serve until a termination signal.
 
     Raises `click.ClickException` if the start fails; the reason is then written to the log, too.
+
     ready_fd: a descriptor to which a line is written when the server serves; None to print the line.
     """
     import uvloop

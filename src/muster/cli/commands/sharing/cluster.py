@@ -86,8 +86,7 @@ def invite(
     """Let a manager send jobs to this cluster: print a kubeconfig for it.
 
     The kubeconfig is for a service account that may run Jobs and JobSets and read their output, and no more. It does
-    not
-    expire: run this again to change its rights, and delete the account to withdraw it.
+    not expire: run this again to change its rights, and delete the account to withdraw it.
     """
     if everywhere and namespaces:
         raise click.UsageError("only one of --namespace and --all-namespaces can be meant")

@@ -98,7 +98,9 @@ class Audit:
     def open_record(self, request: Request, access: Access, version: str) -> "AuditRecord | None":
         """Open the audit record of a request, and log `RequestReceived`.
 
-        Return None if the policy logs nothing of the request. version: the version of the resource's API.
+        Return None if the policy logs nothing of the request.
+
+        version: the version of the resource's API.
         """
         policy_scope = find_scope(self._policy, access)
         if policy_scope.level == "None":

@@ -28,6 +28,7 @@ def find_impersonated_user(headers: Sequence[tuple[str, str]], user: User, autho
 
     headers: the names, in lower case, and values of the `Impersonate-` headers.
     user: the sender.
+
     Raises `ApiError` (400, 403).
     """
     if not headers:

@@ -26,6 +26,7 @@ def pod_accounts(*, mount: bool) -> Plugin:
     """Return the admission plugin that gives a new pod its service account, token volume and pull secrets.
 
     If an update leaves out the account, the stored account stays.
+
     mount: whether pods get a token at all.
     """
 

@@ -176,6 +176,7 @@ class Tokens:
         """Return the object that a token refers to.
 
         what: the name of the object's kind, for errors.
+
         Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
         """
         entry = self._store.get(Key(resource, namespace, reference["name"]))

@@ -17,8 +17,9 @@ def scale_subresource(
 ) -> Subresource:
     """Return the scale subresource of a custom resource.
 
-    It reads and writes the numbers of replicas at the given paths of the object. validate: returns the errors of an
-    update of the whole object, from the new and the old object.
+    It reads and writes the numbers of replicas at the given paths of the object.
+
+    validate: returns the errors of an update of the whole object, from the new and the old object.
     """
     wanted = simple_names(paths.spec_replicas_path)
     current = simple_names(paths.status_replicas_path)

@@ -42,6 +42,7 @@ def _merge_items(
 
     The items of the configuration keep the configuration's order. An item that only the object contains keeps its place
     before the shared item that follows it.
+
     olds, news: the items of the object and of the configuration, by key. If several items have the same key, they are
     in a tuple.
     """

@@ -158,6 +158,7 @@ async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
     """Wait until the resources of a request are free: its room for a body, its seat, or a thread for decoding.
 
     borrowing: takes the resources. The wait ends if the client disconnects.
+
     Raises `ApiError` (429).
     """
     caller.streaming = asyncio.current_task()

@@ -256,6 +256,7 @@ class Flow:
         """Borrow the seats of a request until `taken` closes, and a list's places until `opened` closes.
 
         body_bytes: the size of the body, which may still be missing in the request.
+
         Raises `ApiError` (429).
         """
         method = request.method

@@ -146,8 +146,8 @@ class ProtocolChoice(asyncio.Protocol):
 def bind_socket(host: str, port: int, option: str = "") -> socket.socket:
     """Return a socket bound to a host and a port, without listening yet. Raises `AddressUnusable`.
 
-    host: an address, a host name, or "" for all addresses of the machine. option: the option by which the user chooses
-    the port; "" if there is none.
+    host: an address, a host name, or "" for all addresses of the machine.
+    option: the option by which the user chooses the port; "" if there is none.
     """
     is_dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if ":" in host or is_dual else socket.AF_INET

@@ -21,7 +21,8 @@ _NEEDS_TLS = b"Client sent an HTTP request to an HTTPS server.\n"  # as Go's ser
 class Pages(Struct, frozen=True):
     """An application that serves pages for people below one path. It authenticates its viewers itself.
 
-    root: the path, without a slash at its end. close: called when the server has stopped listening.
+    root: the path, without a slash at its end.
+    close: called when the server has stopped listening.
     """
 
     root: str

@@ -33,6 +33,7 @@ class RevocableStreams:
         """Watch the token of a stream; return the function that stops watching.
 
         The streams of users that are no service accounts are not watched.
+
         authenticate: raises `ApiError` if the token is invalid.
         end: ends the stream.
         """

@@ -116,6 +116,7 @@ async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool)
     """Send a body in pieces, each after the client has received most of the previous piece.
 
     The rest of the body stays in memory uncopied and unencrypted, and counts as unsent.
+
     has_more: whether more of the response follows this body.
     """
     if len(body) <= PIECE_BYTES:

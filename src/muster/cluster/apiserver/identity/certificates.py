@@ -79,6 +79,7 @@ class Authority:
         """Return the client certificate of a user.
 
         Sign a new one if the old one does not fit.
+
         name: the name of its file.
         """
         pair = self._load(name)

@@ -43,6 +43,7 @@ class Credentials(Struct, frozen=True):
         """Load the credentials from their directory, and create those that are missing or due for renewal.
 
         also: names and addresses by which other machines reach the server.
+
         Raises `OSError`, and `CredentialError` for files that cannot be used.
         """
         authority = Authority(directory, now)

@@ -93,6 +93,7 @@ class Authenticator:
 
         certificate: the user of the client certificate; None without one.
         authorization: the header; "" without one.
+
         Raises `ApiError` (401) without a valid credential.
         """
         if certificate is not None:

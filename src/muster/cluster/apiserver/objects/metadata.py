@@ -87,6 +87,7 @@ def begin(document: Document, *, name: str, uid: str, now: datetime, generation:
     """Replace the metadata of a new object by fresh metadata, in place.
 
     Of the client's metadata, only generateName, the namespace and the fields that clients may change stay.
+
     generation: whether the object counts its generations.
     """
     given = meta_of(document)

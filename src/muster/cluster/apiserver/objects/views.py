@@ -131,7 +131,8 @@ def take_scale(stored: Document, written: Document) -> Document:
 def apply_scale(stored: Document, config: Document) -> Document:
     """Return the apply configuration of a Job for an apply to its `scale` subresource.
 
-    stored: the Job. config: the Scale that the client applies.
+    stored: the Job.
+    config: the Scale that the client applies.
     """
     return _apply_config(stored, config, _set_parallelism(stored, config))
 
@@ -156,7 +157,8 @@ def take_replicas(stored: Document, written: Document) -> Document:
 def apply_replicas(stored: Document, config: Document) -> Document:
     """Return the apply configuration of a controller, such as a Deployment, for an apply to its `scale` subresource.
 
-    stored: the controller. config: the Scale that the client applies.
+    stored: the controller.
+    config: the Scale that the client applies.
     """
     return _apply_config(stored, config, {"replicas": wanted_replicas(config)})
 

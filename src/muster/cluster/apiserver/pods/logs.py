@@ -65,6 +65,7 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
     """Return the log options in a query.
 
     Raises `ApiError` (400, 422).
+
     name, container: the pod's and its container's.
     """
     since_seconds, since_time = parse_integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))

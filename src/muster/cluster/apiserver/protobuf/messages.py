@@ -1,10 +1,9 @@
 """Decode objects in Kubernetes' protobuf encoding: `decode` takes a body and returns a JSON document.
 
-Go clients since 1.32 write built-in kinds in protobuf by default, and do not fall back to JSON (`kubectl create
-configmap` for example). These clients read JSON, so no encoder is needed. `muster.api.published` contains the type and
-number of each field. `opaque` decodes parts without a schema, such as JSON inside a message. Fields without a schema
-are ignored, like unknown fields of JSON.
-
+Go clients since 1.32 write built-in kinds in protobuf by default, and do not fall back to JSON, for example in
+`kubectl create configmap`. These clients read JSON, so no encoder is needed. `muster.api.published` contains the type
+and number of each field. `opaque` decodes parts without a schema, such as JSON inside a message. Fields without a
+schema are ignored, like unknown fields of JSON.
 Go writes the zero of every field that is no pointer. The decoder omits such a zero unless the field is required. In an
 optional field it keeps the zero, because the client set it.
 """

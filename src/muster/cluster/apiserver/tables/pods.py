@@ -99,6 +99,7 @@ def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Contai
     """Return the sums over the init containers up to the first incomplete one, and the sums over their sidecars alone.
 
     The first sums have the word for the column Status, which the incomplete init container determines.
+
     sidecars: the names of the sidecars.
     """
     everything, started = _Containers(), _Containers()

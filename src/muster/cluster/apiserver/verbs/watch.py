@@ -87,6 +87,7 @@ class Watcher:
         """Return the stream of a watch. Its pieces wait in the fair queue as part of `flow`.
 
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
+
         Raises `ApiError` for an invalid selector or version. The stream itself reports all later errors.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)

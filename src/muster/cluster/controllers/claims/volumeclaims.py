@@ -111,6 +111,7 @@ class ClaimBinder(Reconciler):
     """The controller that binds PersistentVolumeClaims to directories of this machine.
 
     It removes the directory and the volume of a deleted claim. A `Manager` runs it; its keys are claims.
+
     root: the directory that contains the directories of the volumes.
     """
 

@@ -29,14 +29,14 @@ class _Version(Struct):
 
 
 class _Names(Struct):
-    """A version in a definition, without its schema, which may be large."""
+    """The part of a definition's names that this package needs."""
 
     plural: str = ""
     kind: str = ""
 
 
 class _Spec(Struct):
-    """The part of a definition's names that this package needs."""
+    """The part of a definition's spec that this package needs."""
 
     group: str = ""
     names: _Names = _Names()

@@ -64,6 +64,7 @@ class Delete(Struct, frozen=True):
     """The action that deletes an item without a remaining owner.
 
     No owner remains if each is deleted, or waits for the item in a foreground deletion.
+
     foreground: whether the item's own dependents must be deleted before the item.
     """
 

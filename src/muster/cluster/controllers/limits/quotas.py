@@ -1,7 +1,7 @@
 """Write into each ResourceQuota how much of it is used.
 
-The API server itself counts the usage (`apiserver.plugins`), because no write may bypass a quota. This controller
-reports the usage to users and controllers. It follows only the resources that some quota limits.
+The API server itself counts the usage (`apiserver.admission.plugins`), because no write may bypass a quota. This
+controller reports the usage to users and controllers. It follows only the resources that some quota limits.
 """
 
 import asyncio

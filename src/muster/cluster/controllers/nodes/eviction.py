@@ -84,12 +84,15 @@ def _find_eviction(pod: Pod, since: Mapping[Taint, float], *, is_heard: bool) ->
 
 
 def _describe_taint(taint: Taint) -> str:
-    """Return `key=value:effect`, or `key:effect`."""
+    """Return a taint as `key=value:effect`, or `key:effect` without a value."""
     return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departure:
-    """Return a taint as `key=value:effect`, or `key:effect` without a value."""
+    """Return the departure, delayed so that the pod exists for at least `LEAST_STAY_SECONDS`.
+
+    clock: the current time on the clock that departures use.
+    """
     created = pod.metadata.creation_timestamp
     left = LEAST_STAY_SECONDS - (now - created).total_seconds() if created is not None else 0.0
     return end if end.final or left <= 0 else replace(end, due=max(end.due, clock + left))

@@ -1,9 +1,9 @@
-"""Declare nodes lost when their Leases expire, and taint nodes that are not ready.
+"""Declare nodes lost when they have not renewed their Leases in time, and taint nodes that are not ready.
 
 This is upstream's node lifecycle controller. For a renewal it only records the time, and reconciles a node again when
-the node's Lease would expire. Time in which this process does not run does not count as silence. After a laptop has
-slept, or the process was stopped, every node has its whole time again. Nodes that run in the server's own process live
-as long as the server.
+the node would be lost without another renewal. Time in which this process does not run does not count as silence. After
+a laptop has slept, or the process was stopped, every node has its whole time again. Nodes that run in the server's own
+process live as long as the server.
 """
 
 from collections.abc import Container
@@ -59,6 +59,7 @@ class NodeLifecycle(Reconciler):
     """The node lifecycle controller: it marks nodes without renewals as lost, and taints unready nodes.
 
     It also marks the pods of lost nodes as not ready. A `Manager` runs it; its keys are names of nodes.
+
     own: the names of the nodes of the server's own process, which need no Lease.
     """
 

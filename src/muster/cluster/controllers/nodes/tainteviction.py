@@ -40,6 +40,7 @@ class TaintEviction(Reconciler):
     """The taint eviction controller: it deletes the pods that do not tolerate a node's NoExecute taints.
 
     It also fails and deletes the pods of lost nodes that terminate their pods themselves. A `Manager` runs it.
+
     is_heard: returns whether the node of this name renews its Lease.
     """
 

@@ -130,6 +130,7 @@ def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: i
 
     what: the text's name, for errors.
     limit: the maximum length of the result, in characters.
+
     Raises `TooLongError` before more memory is allocated.
     """
     parts = []
@@ -182,6 +183,7 @@ def build_environment(
 
     objects: the objects that the pod's spec refers to.
     around: the facts that only the node knows about the pod.
+
     Raises `ConfigError`.
     """
     variables, budget = dict(defaults), _Budget()

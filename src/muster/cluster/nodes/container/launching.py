@@ -282,6 +282,7 @@ def make_spec(
     """Make the container's cgroups and message file, and return the spec of the shim for one attempt.
 
     directory: the attempt's directory, for its log and its record.
+
     Raises `ConfigError`, OSError.
     """
     argv = environment.command_line(container, container_environment.variables)

@@ -30,6 +30,7 @@ class States:
 
     The names of existing directories are read before any node runs. So no new directory is mistaken for a leftover of
     an earlier server.
+
     shared: whether the directories belong to several accounts, which must traverse the root.
     """
 
@@ -39,9 +40,11 @@ class States:
         self._earlier_names = plainfiles.list_names(root)
 
     def of(self, job: str, owner: Account | None = None) -> Path:
-        """Return the path of a job's directory. job: the UID of the Job or JobSet.
+        """Return the path of a job's directory.
 
+        job: the UID of the Job or JobSet.
         owner: the account whose pods use it; None for the node's own user.
+
         Raises OSError for an invalid UID, because a user may put any UID into a pod's owner reference.
         """
         if not _UID.fullmatch(job):
@@ -76,6 +79,7 @@ class States:
         """Rename the directories of jobs that no longer exist, if they are older than the server's start.
 
         Return the paths to remove.
+
         jobs: the UIDs of the existing jobs.
         """
         half = [self._root / name for name in self._earlier_names if name.startswith(".") and _UID.fullmatch(name[1:])]

@@ -59,7 +59,7 @@ class PodRecord(msgspec.Struct, frozen=True):
     role, job_index: the Job's role and index in the JobSet.
     rank: the pod's index in its Job, or the last part of its name.
     cpus: for each container that may not use all CPUs, its CPUs and how many thousandths of each it reserves.
-    ended: whether the node or a deletion terminated the pod, so that its exit codes do not count as failures.
+    ended: whether the node or a deletion terminated the pod, so that its exit codes are not the program's own.
     created, gone: when its object was created and deleted, in RFC 3339. Only the logs of a deleted pod remain.
     """
 

@@ -72,6 +72,7 @@ class Network:
         """Add a node.
 
         Call it before the manager runs.
+
         addresses: the recorded addresses of earlier pods, by pod UID.
         """
         self._nodes.add(node)

@@ -158,6 +158,7 @@ class PodNote(Struct, frozen=True):
     """An event for users about a state of the pod.
 
     As long as successive plans contain the same note, the event is recorded only once.
+
     about: a number that distinguishes repetitions.
     """
 

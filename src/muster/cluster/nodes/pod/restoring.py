@@ -79,6 +79,7 @@ def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: 
     """Return whether a restored pod must terminate, because it was interrupted.
 
     A pod that no Job replaces continues as its restart policy says. The exit of a sidecar does not matter.
+
     containers: the state of the pod's containers, by name.
     record: the pod's record on disk; None without one.
     """

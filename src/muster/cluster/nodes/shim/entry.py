@@ -45,8 +45,8 @@ _STDERR = 2
 def main() -> None:
     """Run the command that this process's arguments name.
 
-    The commands are `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD` and `enter
-    FD`.
+    The commands are `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD` and
+    `enter FD`.
     """
     mode, descriptor = sys.argv[1], int(sys.argv[2])
     spec = read_message(descriptor)

@@ -22,6 +22,7 @@ class Fence:
     """The time when a container must be killed unless the node reaches its server before.
 
     The time also passes while the machine sleeps.
+
     descriptor: the node's file, with the time of the last renewal and the duration of the Lease.
     patience: how many seconds the pod may run after the Lease expires.
     """

@@ -50,6 +50,7 @@ class Stream:
         """Return the pieces of output to log now, as (tag, text): the held-back part of a line, and the new data.
 
         A text is a part of a line (P), or whole lines (F).
+
         now: the monotonic time in seconds.
         """
         had_rest = bool(self._rest)

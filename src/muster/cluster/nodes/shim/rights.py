@@ -85,7 +85,9 @@ def _drop_capabilities(capabilities: list[int]) -> bool:
     """Remove capabilities from this process's bounding set, so that no program that it starts can get them.
 
     Return False if the process lacks the right to do so (EPERM).
+
     capabilities: their numbers; numbers that the kernel does not know are skipped.
+
     Raises OSError.
     """
     for number in capabilities:

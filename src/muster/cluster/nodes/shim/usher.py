@@ -84,6 +84,7 @@ def _serve(inside: socket, procs: list[int], uid: int) -> None:
     """Move the first process that sends a request into the cgroups, if it belongs to the account.
 
     Reply with the result.
+
     procs: descriptors of the cgroups' `cgroup.procs`.
     uid: the account's user ID.
     """

@@ -152,6 +152,7 @@ def _compute_back_off_seconds(pod: Pod, ran_seconds: float) -> float:
     """Return the back-off, in seconds, before the current run of a restarted pod's containers.
 
     The rules follow `pod/rules.py`.
+
     ran_seconds: how long the last run took.
     """
     restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)

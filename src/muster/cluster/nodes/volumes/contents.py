@@ -198,6 +198,7 @@ def relocate_variables(variables: Mapping[str, str], places: Mapping[str, str]) 
     """Return a container's variables, with the paths of its volumes replaced by their real paths on this machine.
 
     This serves a container whose volumes cannot be mounted.
+
     places: the real path of each volume (or its subPath), by mount path.
     """
     deepest_first = sorted(places, key=len, reverse=True)
@@ -278,7 +279,9 @@ def _select_files(
     """Return the files of a volume: one for each key, or one for each of `items` if there are any.
 
     A file is at the item's path, or else has the key's name.
+
     where: the name of the object, for errors.
+
     Raises `VolumeError` for a missing key unless `optional`.
     """
     wanted = tuple(items)

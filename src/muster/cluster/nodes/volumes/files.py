@@ -41,6 +41,7 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
     """Make the directory contain exactly these files; return False if it already did.
 
     If this function raises OSError, the directory still contains the old files.
+
     group: the group that may read the files; None for none.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -103,7 +104,9 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
     """Return the real path of a path below a volume, relative to the volume; "" for the volume itself.
 
     The shim follows no link, so links that change later do no harm.
+
     create: whether to make a missing directory.
+
     Raises `VolumeError` if the path leaves the volume, or is missing and must not be made.
     """
     if ".." in path.split("/") or os.path.isabs(path):  # noqa: PTH117 - text, not a path of ours

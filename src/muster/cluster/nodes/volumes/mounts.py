@@ -81,6 +81,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
 
     staging: an existing directory where a new root may be assembled.
     tree: the file system; None for this machine's.
+
     Raises `MountError`.
     """
     tree = tree or Machine()

@@ -87,6 +87,7 @@ def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
 
     SQLite deletes a write-ahead log that it finds empty. So the URI names hard links to the database and its log, which
     are removed afterwards.
+
     suffix: the end of the links' names.
     """
     log = path.with_name(f"{path.name}-wal")

@@ -147,6 +147,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         """Yield the errors in a new or changed job that names a queue.
 
         A job of an external kind cannot become elastic, and the engine must be able to read its pod templates.
+
         old: the job before the update; None for a new job.
         """
         if not job.metadata.labels.get(QUEUE_NAME_LABEL):

@@ -56,6 +56,7 @@ def complete_templates(
     """Return the document of an object whose pod templates have the metadata that pods need to queue.
 
     Raises `NestingTooDeepError`.
+
     new, old: the object after and before the write; `old` is None for a new object.
     """
     gets = _find_queue(serving, new, namespace, around, settings, is_new=old is None)

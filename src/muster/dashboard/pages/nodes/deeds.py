@@ -25,6 +25,7 @@ def _make_deed(
     button: the label of the button.
     ask: returns sentences about the effect.
     cordoned: whether the deed cordons the node, rather than uncordoning it.
+
     The deed raises `PageError` if the viewer lacks the right.
     """
 

@@ -41,6 +41,7 @@ def _make_deed(
     ask: returns sentences about the effect.
     act: makes the change, and returns a sentence.
     danger: whether something ends.
+
     The deed raises `PageError` if the viewer lacks the right.
     """
 

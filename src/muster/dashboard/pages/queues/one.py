@@ -108,6 +108,7 @@ async def _find_queue(visit: Visit, find: Callable[..., Awaitable[Any]]) -> Queu
     """Return the queue that the address names.
 
     find: returns the queue with a kind, a name and a namespace; None if it does not exist.
+
     Raises `PageError` if there is no such queue, and `ApiError`.
     """
     namespace, name = visit.names.get("namespace", ""), visit.names["name"]
@@ -194,6 +195,7 @@ async def _list_pending(visit: Visit, queue: Queue, count: int, workloads: Seque
     """Return the page of the list of waiting Workloads that the address names, and whether the queue's order is known.
 
     count: the number of waiting Workloads.
+
     Not every server serves the order of a queue.
     """
     query = read_list_query(visit)
@@ -232,6 +234,7 @@ async def _find_lines(
     """Return the row in the job list for the job of each shown Workload, by the Workload's UID.
 
     positions: the queue positions of the shown Workloads, by UID.
+
     A job thus has the same state and reason on all pages. The result is empty if the viewer may not see jobs.
     """
     shown = [one for one in workloads if one.metadata.uid in positions]
@@ -322,6 +325,7 @@ async def _read_runs(visit: Visit, fronts: Sequence[tuple[str, str]], length: ti
     """Return the runs of LocalQueues that ended within the last `length`, newest first, and whether some are missing.
 
     fronts: the namespace and name of each LocalQueue.
+
     If there are several LocalQueues, only runs among the newest `_MOST_RUNS` of the whole cluster are returned. Raises
     `ApiError`.
     """

@@ -31,6 +31,7 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
     are the pods of the roles that wait for no other role.
     If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
+
     start: the settings for how the pods of a group wait for each other.
     """
     meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")

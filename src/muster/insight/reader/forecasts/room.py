@@ -14,6 +14,7 @@ async def survey_room(lists: Lists, namespace: str = "", memo: Memo | None = Non
 
     Objects that the user may not see are missing in the result, and verdicts ignore them. Without numpy, the nodes are
     missing, because placement needs numpy.
+
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     memo: results of earlier calls, for a caller whose lists follow a watch.
     """

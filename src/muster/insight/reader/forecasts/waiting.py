@@ -63,6 +63,7 @@ async def read_wait(
     """Return the readings with why a workload waits: the workloads ahead, what is missing, and when it will start.
 
     If the start cannot be estimated, the estimate has the reason.
+
     memo: results of earlier calls, for a caller whose lists follow a watch.
     """
     namespace = workload.metadata.namespace

@@ -18,7 +18,9 @@ from muster.runtime.client import Client
 async def list_existing_runs(client: Client, query: RunQuery, say: Callable[[str], None]) -> list[Run]:
     """Return the matching runs that the server's objects and Events still show, the newest first.
 
-    say: receives a sentence if the user may not list Workloads. Raises `ApiError` if the user may not see Jobs.
+    say: receives a sentence if the user may not list Workloads.
+
+    Raises `ApiError` if the user may not see Jobs.
     """
     namespace = query.namespace
     jobs = await all_records(client, namespace)

@@ -25,6 +25,7 @@ async def read_history(
 
     Without a history, or if the user may not see it, the runs come from existing objects, and `say` receives a
     sentence. Raises `ApiError` if the user may not see Jobs or the server refuses the query, and `TransportError`.
+
     limit: the maximum number of runs; 0 for all.
     """
     try:
@@ -62,6 +63,7 @@ async def recall_jobs(
     """Return the jobs, each with its recorded run if some of its pods no longer exist.
 
     If the cluster has no history, or the user may not see it, the jobs are returned unchanged.
+
     pods: the pods that still exist, by the UID of their job.
 
     Raises:

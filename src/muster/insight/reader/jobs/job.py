@@ -115,6 +115,7 @@ async def investigate(
     """Read all objects that explain the state of the job or Workload of a name; None if neither exists.
 
     Raises `ApiError` if the user may see neither jobs nor Workloads.
+
     memo: results of earlier calls, for a caller whose lists follow a watch.
     kind: the view of pods to read.
     """

@@ -32,6 +32,7 @@ async def explain_silent_operators(
     """Return why admitted jobs do not start, by the UID of their Workload, if no operator has reported on the job.
 
     If none of the jobs is starting, nothing is read, and the result is empty.
+
     namespace: the namespace to read; "" for all.
     states: Workloads without a Job or JobSet, with their states.
     """

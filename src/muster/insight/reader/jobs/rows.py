@@ -93,6 +93,7 @@ async def job_rows_of(
     """Return the rows of `job_rows` for the jobs of some Workloads, and for Workloads without a job.
 
     Raises `ApiError` if the user may not see Jobs.
+
     workloads: all Workloads of these jobs that the user may see.
     positions: the queue positions of waiting Workloads, by UID.
     """
@@ -362,6 +363,7 @@ async def plain_pods(
     """Return the pods of a namespace that queue without a job; empty if no given Workload belongs to such a pod.
 
     Also return an empty list if the user may not see pods.
+
     kind: the view of pods to read.
     """
     if not any(map(_is_of_pods, workloads)):

@@ -92,6 +92,7 @@ async def read_pending(
     """Return some of the workloads that wait in a queue, in order, and whether the server serves that order.
 
     If it does not, the workloads are ordered by priority and age.
+
     behind: the ClusterQueue of a LocalQueue, or the queue itself; None if the user may not see it.
     workloads: the Workloads that the user may see.
     first: how many to skip.
@@ -186,6 +187,7 @@ async def forecast_starts(
     """Return, by key, when workloads that wait for a ClusterQueue will start, or why no estimate is possible.
 
     The result is {} if the ClusterQueue uses a topology and numpy is not installed.
+
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     from muster.insight.forecasts.forecast import Outlook  # importing it is slow

@@ -91,6 +91,7 @@ class PreemptionRequest(Struct, frozen=True):
 
         evicted: whether to yield the workloads that are already being evicted, or the others.
         limit: the priority below which their priority must be.
+
         Among equal priorities, "newer" compares the time that orders the queue, which an eviction changes.
         """
         holders = queue.held.below(min(limit, self.limit(policy)), evicted=evicted)

@@ -221,6 +221,7 @@ class _Classical:
 
         Candidates that turn out to be unnecessary are put back. If the usual order fails, other orders are tried. The
         tree is unchanged at the end.
+
         borrowing: whether the workload may borrow.
         """
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]

@@ -168,6 +168,7 @@ class Changes:
         """Report the current state of some nodes to the scheduler; remove nodes that no longer exist.
 
         empty: whether to interrupt the pods on these nodes first.
+
         The states and the new capacity are recorded.
         """
         machines = self._engine.machines

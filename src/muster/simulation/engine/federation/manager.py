@@ -73,6 +73,7 @@ class ManagerEngine(Engine):
     """A simulated manager, which dispatches workloads to worker clusters.
 
     Jobs in queues without the admission check run in the manager itself.
+
     routes: the route of each ClusterQueue, by name.
     """
 

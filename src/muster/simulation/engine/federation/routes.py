@@ -28,6 +28,7 @@ def find_routes(
     """Return the route of each ClusterQueue that dispatches workloads, by name.
 
     clusters: the names of the scenario's worker clusters.
+
     Raises `ScenarioError` if a check is not MultiKueue's, an object is missing in the scenario, the dispatcher cannot
     be simulated, or no ClusterQueue dispatches to one of the clusters.
     """

@@ -1,7 +1,7 @@
 """A simulated worker cluster of MultiKueue. Its queues decide about clones of workloads.
 
 A clone's job runs only after the manager has chosen this cluster as its home; until then the clone has quota but no
-pods. The manager is told about each change of a clone, and decides (`engine.manager`).
+pods. The manager is told about each change of a clone, and decides (`engine.federation.manager`).
 """
 
 from collections import Counter

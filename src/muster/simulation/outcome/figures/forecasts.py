@@ -90,6 +90,7 @@ def trace_errors(errors: Sequence[float]) -> list[tuple[float, float]]:
     """Return the points of a curve: for each size of error, the percentage of jobs with at most that error.
 
     errors: the relative errors; not empty.
+
     The points are thinned out, on a logarithmic axis from 0 to 1.
     """
     known, count = sorted(errors), len(errors)

@@ -19,6 +19,7 @@ class Palette(Struct, frozen=True):
         """Return the palette for these queues.
 
         weights: the importance of each queue.
+
         If there are too many queues, the least important ones share the colour of `others`.
         """
         ordered = sorted(weights, key=lambda name: (-weights[name], name))

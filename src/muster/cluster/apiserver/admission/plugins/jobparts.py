@@ -37,6 +37,7 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
     Only the server's controllers may create such parts, which use the quota of that job. Members of `system:masters`,
     such as these controllers, pass. If `managedBy` names another controller, its user passes with the right to write
     the status of Workloads, because anybody may write such a name into the own job.
+
     kinds: the kinds of jobs to check.
     """
     concerned = frozenset({*kinds, POD.resource})

@@ -291,6 +291,7 @@ def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
     """Return, as text, the amounts that a quota limits and containers do not state; "" if they state all.
 
     An example is `limits.cpu for: a,b; requests.memory for: a`.
+
     limited: the names of the limited amounts.
     """
     required = _EXPLICIT.intersection(limited)

@@ -23,8 +23,9 @@ from muster.runtime.process.accounts import Account
 def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     """Return the plugin by which a system server refuses pods that their Unix user may not run.
 
-    find: returns the Unix account of a user ID, or raises `AccountError`. The plugin admits pods in a namespace without
-    a Unix user, because some nodes may run them.
+    find: returns the Unix account of a user ID, or raises `AccountError`.
+
+    The plugin admits pods in a namespace without a Unix user, because some nodes may run them.
     """
 
     def check(attempt: WriteAttempt, store: Store) -> None:

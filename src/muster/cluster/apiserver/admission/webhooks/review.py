@@ -135,6 +135,7 @@ def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> Web
     """Return the decision in the body of a webhook's response.
 
     Raises `ReviewError` for a malformed response, or a response to another review.
+
     may_change: whether the webhook may patch the object.
     """
     try:

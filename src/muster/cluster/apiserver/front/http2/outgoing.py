@@ -38,6 +38,7 @@ class Outgoing:
         """Add a part of a response, and return how many bytes of the response are unsent.
 
         Drop the part if the stream has ended.
+
         ends: whether this is the last part.
         """
         exchange = self._exchanges.get(number)

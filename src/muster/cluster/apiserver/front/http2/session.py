@@ -328,6 +328,7 @@ class Session:
         """Add a part of a response, and return how many bytes of the response are unsent.
 
         Drop the part if the stream has ended.
+
         ends: whether this is the last part.
         """
         return self._outgoing.send(number, data, ends=ends)
