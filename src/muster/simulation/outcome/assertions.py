@@ -188,7 +188,8 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
     if not resources:
         raise AssertionSyntaxError("there is no such quota")
     if len(resources) > 1:
-        raise AssertionSyntaxError(f"one resource is needed: write resource= with {', '.join(resources)}")
+        choices = " or ".join(f"resource={one}" for one in resources)
+        raise AssertionSyntaxError(f"several resources match: add {choices}")
     return replace(assertion, filters=tuple((filters | {_RESOURCE: resources[0]}).items()))
 
 

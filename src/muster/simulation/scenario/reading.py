@@ -253,7 +253,7 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
 def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:
     try:
         if file.is_char_device():  # it may never end
-            raise refuse(f"{file}: is a device, and no file")
+            raise refuse(f"{file}: is a device, not a file")
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
     except _UNREADABLE as error:

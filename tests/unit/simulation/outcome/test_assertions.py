@@ -128,11 +128,11 @@ def test_an_assertion_about_use(text, value, verdict):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("max(used, queue=dev) < 1", "one resource is needed: write resource= with cpu, memory"),
+        ("max(used, queue=dev) < 1", "several resources match: add resource=cpu or resource=memory"),
         ("max(used, queue=prod, resource=memory) < 1", "there is no resource memory, but cpu"),
         ("max(used, queue=dev, flavor=spto) < 1", "there is no flavor spto, but fixed"),
         ("max(used, flavor=spot, resource=memory) < 1", "there is no resource memory, but cpu"),
-        ("max(occupancy) < 1", "one resource is needed: write resource= with cpu, gpu"),
+        ("max(occupancy) < 1", "several resources match: add resource=cpu or resource=gpu"),
         ("max(occupancy, resource=gup) < 1", "there is no resource gup: do you mean gpu"),
     ],
 )
