@@ -459,11 +459,6 @@ def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
     return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
 
 
-def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
-    """Return the values of work that may be drawn, None if not set, each with the function that parses it."""
-    return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
-
-
 def _read_values(file: Path, parse: Any, refuse: Callable[[str], ScenarioError]) -> tuple[float, ...]:
     """Return the values of a file, one a line.
 
