@@ -53,8 +53,13 @@ def test_a_step_of_slurm_is_no_job(tmp_path):
         ("3000", 1500),
         ("1.5Gn", 1536),
         ("512Kn", 0.5),
+        ("4gn", 4096),
+        ("2000mC", 8000),
         ("0n", None),
         ("", None),
+        ("Unknown", None),
+        ("UNLIMITED", None),
+        ("16?n", None),
     ],
 )
 def test_the_memory_of_a_job_of_slurm_is_that_of_each_node(tmp_path, memory, mebibytes):
