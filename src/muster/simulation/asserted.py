@@ -6,6 +6,7 @@ from functools import partial
 from msgspec import Struct
 
 from muster.api.kueue import ClusterQueue
+from muster.queueing.convert import convert_quotas
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.world import WorkerSite
 from muster.simulation.outcome.assertions import (
@@ -98,10 +99,8 @@ def _list_quotas(site: Site, workers: Sequence[WorkerSite]) -> Iterator[QuotaKey
         changed = (each.definition for each in one.redefinitions)
         queues = [*one.cluster_queues, *(each for each in changed if isinstance(each, ClusterQueue))]
         for queue in queues:
-            for group in queue.spec.resource_groups:
-                for flavor in group.flavors:
-                    for quota in flavor.resources:
-                        yield scope + queue.metadata.name, flavor.name, quota.name
+            for part in convert_quotas(queue.spec.resource_groups):
+                yield scope + queue.metadata.name, *part
 
 
 def _list_node_resources(sites: Sequence[Site]) -> Collection[str]:
