@@ -34,8 +34,8 @@ class Holdings:
             self._record.capacity.set(self._record.now, sum_capacity(capacity), scope)
 
     def _note_quotas(self, queue: ClusterQueue, scope: str) -> None:
-        for part, quota in convert_quotas(queue.spec.resource_groups).items():
-            self._record.quotas.set(self._record.now, (scope + queue.metadata.name, *part), quota.nominal)
+        nominal = {part: quota.nominal for part, quota in convert_quotas(queue.spec.resource_groups).items()}
+        self._record.quotas.set(self._record.now, scope + queue.metadata.name, nominal)
 
     def redefine(self, definitions: Iterable[Definition]) -> None:
         """Record the quotas of changed queues from now on."""

@@ -33,7 +33,7 @@ class QuotaLedger:
 
     def __init__(self) -> None:
         self._keys: dict[QuotaKey, int] = {}
-        self._nominal: dict[int, int] = {}
+        self._nominal: dict[str, Mapping[tuple[str, str], int]] = {}  # the current quotas of each queue
         self.changes = Steps()
         self.losses = Steps()
 
@@ -42,12 +42,14 @@ class QuotaLedger:
         """The keys of the quotas, by number."""
         return list(self._keys)
 
-    def set(self, at: float, key: QuotaKey, nominal: int) -> None:
-        """Record that a queue has this nominal quota of a flavor and resource from `at` on."""
-        number = self._number(key)
-        if change := nominal - self._nominal.get(number, 0):
-            self.changes.add(at, number, change)
-        self._nominal[number] = nominal
+    def set(self, at: float, queue: str, nominal: Mapping[tuple[str, str], int]) -> None:
+        """Record that a queue has these nominal quotas, by flavor and resource, and no others from `at` on."""
+        before = self._nominal.get(queue, {})
+        for part in {**before, **nominal}:
+            number = self._number((queue, *part))
+            if change := nominal.get(part, 0) - before.get(part, 0):
+                self.changes.add(at, number, change)
+        self._nominal[queue] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
         """Record that the use of an amount of quota from `start` to `end` was lost by an eviction."""

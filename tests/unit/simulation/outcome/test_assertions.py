@@ -77,10 +77,9 @@ QUOTAS = [("prod", "spot", "cpu"), ("prod", "fixed", "cpu"), ("dev", "fixed", "c
 def record_use():
     """For 100 s: `prod` has 4 CPUs, and from 50 s on 8. It uses 2 for 20 s, 6 for 60 s and then 2. `dev` uses a Gi."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, ("prod", "fixed", "cpu"), 4000)
-    record.quotas.set(0.0, ("dev", "fixed", "cpu"), 1000)
-    record.quotas.set(0.0, ("dev", "fixed", "memory"), 4 * 1024**3)
-    record.quotas.set(50.0, ("prod", "fixed", "cpu"), 8000)
+    record.quotas.set(0.0, "prod", {("fixed", "cpu"): 4000})
+    record.quotas.set(0.0, "dev", {("fixed", "cpu"): 1000, ("fixed", "memory"): 4 * 1024**3})
+    record.quotas.set(50.0, "prod", {("fixed", "cpu"): 8000})
     record.capacity.set(0.0, {"cpu": 8000, "memory": 4 * 1024**3})
     record.submit("w-0", 0, "prod", 2, 0, 0.0, 100.0)
     record.submit("w-1", 0, "prod", 4, 0, 20.0, 60.0)
