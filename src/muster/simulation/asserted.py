@@ -88,7 +88,9 @@ def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]
         require_known(assertion.filters, {"queue": queues, "work": list(site.templates)})
         return assertion
     quotas = list(_list_quotas(site, workers))
-    require_known(assertion.filters, {"queue": [*queues, *sorted({key[0] for key in quotas} - {*queues})]})
+    if not assertion.is_of_nodes:  # jobs are in queues of this cluster, but worker clusters have quotas
+        queues += sorted({key[0] for key in quotas} - {*queues})
+    require_known(assertion.filters, {"queue": queues})
     return choose_resource(assertion, quotas, _list_node_resources([site, *(one.site for one in workers)]))
 
 

@@ -92,6 +92,11 @@ class Assertion(Struct, frozen=True):
         return self.metric in MEASURES
 
     @property
+    def is_of_nodes(self) -> bool:
+        """Whether it is about the use of nodes, by the jobs of a queue."""
+        return self.metric == _OCCUPANCY
+
+    @property
     def unit(self) -> str:
         """What the measured value counts: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
         if self.metric in _SHARES:
@@ -172,7 +177,7 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
         AssertionSyntaxError: there is no such quota or resource, or several resources and none is named.
     """
     filters = dict(assertion.filters)
-    if assertion.metric == _OCCUPANCY:
+    if assertion.is_of_nodes:
         if not on_nodes:
             raise AssertionSyntaxError("there are no nodes that could be occupied")
         named = [filters[_RESOURCE]] if _RESOURCE in filters else []
