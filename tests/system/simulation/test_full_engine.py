@@ -275,8 +275,8 @@ def test_assertions_judge_the_use_of_quotas_and_nodes(tmp_path, engine):
         "mean(utilisation, queue=q) < 9": 3 / 3,
         "mean(borrowed, queue=q) < 9": 0.5,
         "mean(used) < 9": 3,
-        "mean(occupancy) < 9": 5 / 12,
-        "mean(occupancy, queue=q) < 9": 3 / 12,
+        "mean(occupancy) < 90%": 5 / 12,
+        "mean(occupancy, queue=q) < 90%": 3 / 12,
     }
     file = write(tmp_path, works, quotas, **spec)
     report = simulate(file, engine=engine, assertions=list(texts))

@@ -55,8 +55,9 @@ _FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "sum": sum,
 }
-_SHARES = ("utilisation", _OCCUPANCY)
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
+_SHARE = re.compile(r"(\d*\.?\d+)(%?)", re.ASCII)
+# Plain numbers above these are probably percentages. Queues that borrow use more than all of their quota.
+_MOST_SHARE = {"utilisation": 10.0, _OCCUPANCY: 1.0}
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -99,7 +100,7 @@ class Assertion(Struct, frozen=True):
     @property
     def unit(self) -> str:
         """What the measured value counts: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
-        if self.metric in _SHARES:
+        if self.metric in _MOST_SHARE:
             return "share"
         if self.is_of_use:
             return dict(self.filters).get(_RESOURCE, "")
@@ -199,8 +200,10 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
 
 
 def _parse_bound(text: str, metric: str) -> float:
+    if metric in _MOST_SHARE:
+        return _parse_share(text, metric)
     if metric in MEASURES:
-        return _parse_amount(text, metric)
+        return _parse_amount(text)
     try:
         bound = float(text)
     except ValueError:
@@ -216,15 +219,26 @@ def _parse_bound(text: str, metric: str) -> float:
         raise AssertionSyntaxError(error.why) from None
 
 
-def _parse_amount(text: str, metric: str) -> float:
-    """Parse the bound of an amount: a quantity of Kubernetes, or a share such as `60%`."""
-    if metric in _SHARES and (percent := _PERCENT.fullmatch(text)):
-        return float(percent[1]) / 100
+def _parse_share(text: str, metric: str) -> float:
+    """Parse the bound of a share, such as `60%` or `0.6`."""
+    if (found := _SHARE.fullmatch(text)) is None:
+        raise AssertionSyntaxError(f"{text} is not like 60% or 0.6")
+    number, percent = float(found[1]), found[2]
+    if metric == _OCCUPANCY and number > 100:
+        raise AssertionSyntaxError(f"{text} is above 100%, which {metric} never exceeds")
+    if percent:
+        number /= 100
+    elif number > _MOST_SHARE[metric]:
+        raise AssertionSyntaxError(f"{text} is {number * 100:g}%: do you mean {text}%?")
+    return number
+
+
+def _parse_amount(text: str) -> float:
+    """Parse the bound of an amount, which is a quantity of Kubernetes."""
     try:
         return float(parse(text))
     except QuantityError:
-        example = "60% or 0.6" if metric in _SHARES else "64, 4500m or 2Ti"
-        raise AssertionSyntaxError(f"{text} is not like {example}") from None
+        raise AssertionSyntaxError(f"{text} is not like 64, 4500m or 2Ti") from None
 
 
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRecord) -> AssertionResult:
@@ -258,7 +272,7 @@ def _judge_use(assertion: Assertion, record: SimulationRecord) -> AssertionResul
         value = find_mean(levels)
     else:
         value = _FUNCTIONS[assertion.function](levels.values.tolist())
-    if assertion.metric not in _SHARES:
+    if assertion.metric not in _MOST_SHARE:
         value = scale_amount(filters.get(_RESOURCE, ""), value)
     return _compare(assertion, value)
 

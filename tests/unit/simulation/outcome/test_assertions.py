@@ -63,12 +63,33 @@ def test_an_assertion(text, value, holds):
         ("count(used) < 5", "used is none of submitted, started"),
         ("max(used) < 60%", "60% is not like 64, 4500m or 2Ti"),
         ("max(utilisation) < high", "high is not like 60% or 0.6"),
+        ("max(utilisation) < 60m", "60m is not like 60% or 0.6"),
+        ("max(utilisation) < 10.5", r"10.5 is 1050%: do you mean 10.5%\?"),
+        ("mean(occupancy) < 60", r"60 is 6000%: do you mean 60%\?"),
+        ("mean(occupancy) < 1.5", r"1.5 is 150%: do you mean 1.5%\?"),
+        ("mean(occupancy) < 101%", "101% is above 100%, which occupancy never exceeds"),
+        ("mean(occupancy) < 1000", "1000 is above 100%, which occupancy never exceeds"),
         ("p50(slowdown) < 60%", "60% is no number"),
     ],
 )
 def test_what_is_no_assertion(text, problem):
     with pytest.raises(AssertionSyntaxError, match=problem):
         parse_assertion(text, {"queue": ["prod", "dev"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("max(utilisation) < 150%", 1.5),
+        ("max(utilisation) < 10", 10.0),
+        ("max(occupancy) < .5", 0.5),
+        ("max(occupancy) <= 1", 1.0),
+        ("max(occupancy) <= 100%", 1.0),
+        ("max(used) < 60m", 0.06),
+    ],
+)
+def test_a_bound(text, bound):
+    assert parse_assertion(text, {}).bound == bound
 
 
 QUOTAS = [("prod", "spot", "cpu"), ("prod", "fixed", "cpu"), ("dev", "fixed", "cpu"), ("dev", "fixed", "memory")]
