@@ -11,12 +11,16 @@ from muster.simulation.engine.site import Site
 from muster.simulation.engine.world import WorkerSite
 from muster.simulation.outcome.assertions import (
     Assertion,
+    AssertionResult,
     AssertionSyntaxError,
+    UnknownNameError,
     choose_resource,
+    judge,
     parse_assertion,
     require_known,
 )
 from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.outcome.record import JobOutcome, SimulationRecord
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
@@ -69,12 +73,27 @@ def read_assertions(
             continue
         try:
             assertion = _check_names(assertion, site, workers)
-        except AssertionSyntaxError as error:
+        except UnknownNameError as error:
             lacking[text] = refuse(str(error))
             if assertion.variant or len(variants) < 2:
                 raise lacking[text] from None
+        except AssertionSyntaxError as error:
+            raise refuse(str(error)) from None
         own.append(assertion)
     return Asserted(own, lacking)
+
+
+def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], record: SimulationRecord) -> list[AssertionResult]:
+    """Return the results of the assertions about a variant.
+
+    An assertion that names what the variant lacks fails, except that a count of its jobs is 0.
+    """
+    return [
+        AssertionResult(one, None, holds=False)
+        if one.text in asserted.lacking and not one.is_count
+        else judge(one, jobs, record)
+        for one in asserted.own
+    ]
 
 
 def _refuse_option(why: str) -> ScenarioError:
@@ -82,7 +101,12 @@ def _refuse_option(why: str) -> ScenarioError:
 
 
 def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]) -> Assertion:
-    """Return an assertion, whose names the cluster has. Raises `AssertionSyntaxError` if it lacks one."""
+    """Return an assertion, whose names the cluster has.
+
+    Raises:
+        UnknownNameError: the cluster lacks one.
+        AssertionSyntaxError: the assertion must name a resource.
+    """
     queues = [one.metadata.name for one in site.cluster_queues]
     if not assertion.is_of_use:
         require_known(assertion.filters, {"queue": queues, "work": list(site.templates)})

@@ -7,13 +7,12 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
-from muster.simulation.asserted import Asserted, read_assertions
+from muster.simulation.asserted import Asserted, judge_all, read_assertions
 from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.unusedresources import describe_unused_resources
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
-from muster.simulation.outcome.assertions import judge
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
@@ -72,7 +71,7 @@ def simulate(
         jobs,
         changes,
         waiting,
-        [judge(one, jobs, record) for one in asserted.own],
+        judge_all(asserted, jobs, record),
         stopped,
         build_timeline(record),
         record.nodes,

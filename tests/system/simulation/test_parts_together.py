@@ -82,7 +82,7 @@ def test_assertions_name_queues_of_worker_clusters_for_quotas_and_not_for_nodes(
     texts = ["max(used, queue=east/there) <= 2", "max(occupancy, queue=here) <= 100%"]
     report = clusters.play(tmp_path, several, [clusters.work(4)], assertions=texts)
     assert [verdict.value for verdict in report.verdicts] == [2.0, 0.8]
-    with pytest.raises(ScenarioError, match="--assert: there is no queue east/there, but here$"):
+    with pytest.raises(ScenarioError, match=r"--assert: there is no queue east/there, but here$"):
         clusters.play(tmp_path, several, [clusters.work(4)], assertions=["max(occupancy, queue=east/there) > 10%"])
 
 

@@ -72,6 +72,10 @@ class AssertionSyntaxError(ValueError):
     """A text that is not a valid assertion."""
 
 
+class UnknownNameError(AssertionSyntaxError):
+    """An assertion that names something which a scenario does not have. A variant of the scenario may have it."""
+
+
 class Assertion(Struct, frozen=True):
     """An assertion about the outcome: a function of a metric of some jobs or of use, an operator and a bound.
 
@@ -91,6 +95,11 @@ class Assertion(Struct, frozen=True):
     def is_of_use(self) -> bool:
         """Whether it is about the use of quotas or nodes, and not about jobs."""
         return self.metric in MEASURES
+
+    @property
+    def is_count(self) -> bool:
+        """Whether it is about a number of jobs, which may be 0."""
+        return self.function == "count"
 
     @property
     def is_of_nodes(self) -> bool:
@@ -160,13 +169,13 @@ def _list_fields(metric: str) -> Sequence[str]:
 
 
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
-    """Raise `AssertionSyntaxError` if a filter has an unknown value.
+    """Raise `UnknownNameError` if a filter has an unknown value.
 
     known: the only values that a filter may have, by field.
     """
     for name, value in filters:
         if name in known and value not in known[name]:
-            raise AssertionSyntaxError(f"there is no {name} {value}{suggest(value, known[name])}")
+            raise UnknownNameError(f"there is no {name} {value}{suggest(value, known[name])}")
 
 
 def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes: Collection[str]) -> Assertion:
@@ -175,12 +184,13 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
     quotas: all that queues have. on_nodes: the resources of nodes that jobs may ask for.
 
     Raises:
-        AssertionSyntaxError: there is no such quota or resource, or several resources and none is named.
+        UnknownNameError: there is no such quota or resource.
+        AssertionSyntaxError: there are several resources, and none is named.
     """
     filters = dict(assertion.filters)
     if assertion.is_of_nodes:
         if not on_nodes:
-            raise AssertionSyntaxError("there are no nodes that could be occupied")
+            raise UnknownNameError("there are no nodes that could be occupied")
         named = [filters[_RESOURCE]] if _RESOURCE in filters else []
         require_known([(_RESOURCE, one) for one in named], {_RESOURCE: sorted(on_nodes)})
         resources = named or sorted(on_nodes)
@@ -192,7 +202,7 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
                 known = sorted({key[number] for key in quotas if match_quota(key, others)})
                 require_known([(field, filters[field])], {field: known})
     if not resources:
-        raise AssertionSyntaxError("there is no such quota")
+        raise UnknownNameError("there is no such quota")
     if len(resources) > 1:
         choices = " or ".join(f"resource={one}" for one in resources)
         raise AssertionSyntaxError(f"several resources match: add {choices}")
@@ -249,7 +259,7 @@ def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRe
     if assertion.is_of_use:
         return _judge_use(assertion, record)
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
-    if assertion.function == "count":
+    if assertion.is_count:
         counted = _COUNTED[assertion.metric]
         return _compare(assertion, sum(counted(job) for job in some))
     metric = _METRICS[assertion.metric]

@@ -28,6 +28,7 @@ class QuotaLedger:
 
     keys: the quotas, by number.
     changes: the changes of the quotas.
+    presence: the changes of which quotas there are, even of 0: 1 from when a queue has one, -1 from when it has not.
     losses: the changes of the lost use.
     """
 
@@ -35,6 +36,7 @@ class QuotaLedger:
         self._keys: dict[QuotaKey, int] = {}
         self._nominal: dict[str, Mapping[tuple[str, str], int]] = {}  # the current quotas of each queue
         self.changes = Steps()
+        self.presence = Steps()
         self.losses = Steps()
 
     @property
@@ -49,6 +51,8 @@ class QuotaLedger:
             number = self._number((queue, *part))
             if change := nominal.get(part, 0) - before.get(part, 0):
                 self.changes.add(at, number, change)
+            if change := (part in nominal) - (part in before):
+                self.presence.add(at, number, change)
         self._nominal[queue] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:

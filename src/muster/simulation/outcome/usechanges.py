@@ -18,10 +18,15 @@ class AmountChanges(NamedTuple):
 
 
 class QuotaUse(NamedTuple):
-    """What queues may use, and what they use of it. keys: the quotas, by the number that they have in the changes."""
+    """What queues may use, and what they use of it.
+
+    keys: the quotas, by the number that they have in the changes.
+    present: 1 while there is a quota, even of 0.
+    """
 
     keys: Sequence[QuotaKey]
     nominal: AmountChanges
+    present: AmountChanges
     used: AmountChanges
 
 
@@ -42,7 +47,8 @@ def read_quota_use(record: SimulationRecord) -> QuotaUse:
     names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
     numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
     use = AmountChanges(to_floats(changes.times), numbers[rows] if len(used) else rows, to_floats(changes.amounts))
-    return QuotaUse(list(keys), read_steps(record.quotas.changes), use)
+    quotas = record.quotas
+    return QuotaUse(list(keys), read_steps(quotas.changes), read_steps(quotas.presence), use)
 
 
 def find_borrowed(use: QuotaUse) -> AmountChanges:

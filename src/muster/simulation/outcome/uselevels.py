@@ -41,18 +41,17 @@ def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
 
 def _measure_used(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
-    return _find_levels([_choose(use, use.used, filters)], record.now)
+    return _find_levels(_choose(use, use.used, filters), _choose(use, use.present, filters), record.now)
 
 
 def _measure_borrowed(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
-    return _find_levels([_choose(use, find_borrowed(use), filters)], record.now)
+    return _find_levels(_choose(use, find_borrowed(use), filters), _choose(use, use.present, filters), record.now)
 
 
 def _measure_utilisation(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
     use = read_quota_use(record)
-    changes = [_choose(use, each, filters) for each in (use.used, use.nominal)]
-    return _find_levels(changes, record.now)
+    return _find_shares(_choose(use, use.used, filters), _choose(use, use.nominal, filters), record.now)
 
 
 def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
@@ -62,7 +61,7 @@ def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> 
     asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
     steps = _choose_rows(read_steps(capacity.changes), [one == resource for one in capacity.resources])
     nothing = _choose_rows(steps, [False] * len(capacity.resources))
-    return _find_levels([*(asked or [nothing]), steps], record.now)
+    return _find_shares(*(asked or [nothing]), steps, record.now)
 
 
 # By metric: the levels of what filters choose. Filters name one resource.
@@ -84,27 +83,29 @@ def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChange
     return AmountChanges(*(column[mask] for column in changes))
 
 
-def _find_levels(changes: Sequence[AmountChanges], end: float) -> Levels:
-    """Return the levels of the sum of amounts from 0 to `end`, or of its share of a second sum, where there is any.
+def _find_levels(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
+    """Return the levels of the sum of amounts from 0 to `end`, while the sum of what is available is above 0."""
+    values, _, seconds = _sum_while_available(amounts, available, end)
+    return Levels(values, seconds, seconds)
 
-    changes: those of one sum or of both.
-    """
-    times = np.concatenate([np.zeros(1), *(each.times for each in changes)])
-    columns = np.zeros((len(times), len(changes)))
-    first = 1
-    for number, each in enumerate(changes):
-        columns[first : first + len(each.times), number] = each.amounts
-        first += len(each.times)
+
+def _find_shares(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
+    """Return the levels of the sum of amounts, divided by the sum of what is available, while that is above 0."""
+    values, wholes, seconds = _sum_while_available(amounts, available, end)
+    return Levels(values / wholes, seconds, seconds * wholes)
+
+
+def _sum_while_available(amounts: AmountChanges, available: AmountChanges, end: float) -> tuple[Floats, Floats, Floats]:
+    """Return the sums of amounts and of what is available, and for how many seconds they lasted, from 0 to `end`."""
+    times = np.concatenate([np.zeros(1), amounts.times, available.times])
+    columns = np.zeros((2, len(times)))
+    columns[0, 1 : 1 + len(amounts.times)] = amounts.amounts
+    columns[1, 1 + len(amounts.times) :] = available.amounts
     order = np.argsort(times, kind="stable")
-    values, *wholes = np.cumsum(columns[order], axis=0).T
+    values, wholes = np.cumsum(columns[:, order], axis=1)
     seconds = np.diff(np.append(times[order], end))
-    lasting = seconds > 0
-    weights = seconds
-    for whole in wholes:
-        lasting &= whole > 0
-        weights = seconds * whole
-        values = np.divide(values, whole, out=np.zeros(len(values)), where=lasting)
-    return Levels(values[lasting], seconds[lasting], weights[lasting])
+    lasting = (seconds > 0) & (wholes > 0)
+    return values[lasting], wholes[lasting], seconds[lasting]
 
 
 def find_mean(levels: Levels) -> float:

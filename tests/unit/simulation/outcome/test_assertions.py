@@ -146,6 +146,29 @@ def test_an_assertion_about_use(text, value, verdict):
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("mean(used) < 9", 100 / 60),
+        ("min(used) < 9", 1.0),
+        ("mean(borrowed) < 9", 20 / 60),
+        ("mean(utilisation) < 9", 1.0),
+    ],
+)
+def test_time_without_a_quota_does_not_count(text, value):
+    """A quota of 0 of which 1 CPU is borrowed, for 20 s; from 60 s to 100 s a quota of 2 CPUs, which is used."""
+    record = SimulationRecord(["w"])
+    record.quotas.set(0.0, "prod", {("spot", "cpu"): 0})
+    record.change(0.0, "prod", "spot", "cpu", 1000)
+    record.quotas.set(20.0, "prod", {})
+    record.change(30.0, "prod", "spot", "cpu", -1000)
+    record.quotas.set(60.0, "prod", {("spot", "cpu"): 2000})
+    record.change(60.0, "prod", "spot", "cpu", 2000)
+    record.now = 100.0
+    result = judge(choose_resource(parse_assertion(text, {}), [("prod", "spot", "cpu")], ()), [], record)
+    assert result.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("max(used, queue=dev) < 1", "several resources match: add resource=cpu or resource=memory"),

@@ -91,7 +91,7 @@ def test_a_log_whose_line_does_not_end_is_not_read_to_its_end(tmp_path, name):
     with file.open("wb") as stream:
         stream.truncate(1 << 40)  # without any block on the disk
     trace = Trace(file=name, columns=JobColumns(submit="at", run_time="for"))
-    with pytest.raises(LogError, match="line 1: the line is longer than 16 MiB: this is not a log of this format$"):
+    with pytest.raises(LogError, match=r"line 1: the line is longer than 16 MiB: this is not a log of this format$"):
         read_trace(file, trace)
 
 
@@ -99,5 +99,5 @@ def test_a_table_of_nodes_whose_line_does_not_end_is_not_read_to_its_end(tmp_pat
     file = tmp_path / "zero.csv"
     with file.open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(LogError, match="line 1: the line is longer than 16 MiB: this is not a log of this format$"):
+    with pytest.raises(LogError, match=r"line 1: the line is longer than 16 MiB: this is not a log of this format$"):
         read_node_table(file, NodePool(file=file.name, columns=NodeColumns(name="n", allocatable={"cpu": "c"})))
