@@ -20,7 +20,8 @@ from muster.simulation.outcome.assertions import (
     require_known,
 )
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
@@ -83,7 +84,7 @@ def read_assertions(
     return Asserted(own, lacking)
 
 
-def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], record: SimulationRecord) -> list[AssertionResult]:
+def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], use: RecordedUse) -> list[AssertionResult]:
     """Return the results of the assertions about a variant.
 
     An assertion that names what the variant lacks fails, except that a count of its jobs is 0.
@@ -91,7 +92,7 @@ def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], record: Simulation
     return [
         AssertionResult(one, None, holds=False)
         if one.text in asserted.lacking and not one.is_count
-        else judge(one, jobs, record)
+        else judge(one, jobs, use)
         for one in asserted.own
     ]
 

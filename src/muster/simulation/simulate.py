@@ -16,6 +16,7 @@ from muster.simulation.full.engine import FullEngine
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, read_scenario
@@ -64,6 +65,7 @@ def simulate(
     except KeyboardInterrupt:
         stopped = True
     record = played.record
+    use = RecordedUse(record)
     jobs, changes, waiting = list(record.jobs()), record.changes(), list(played.list_waiting())
     return Report(
         reading.scenario.metadata.name,
@@ -71,9 +73,9 @@ def simulate(
         jobs,
         changes,
         waiting,
-        judge_all(asserted, jobs, record),
+        judge_all(asserted, jobs, use),
         stopped,
-        build_timeline(record),
+        build_timeline(use),
         record.nodes,
         record.rooms,
         [*_list_remarks(reading), *describe_unused_resources(reading, site)],

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from muster.api.values.quantity import QuantityError, parse
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.summary import compute_slowdown, find_percentile
 from muster.simulation.outcome.timeline import scale_amount
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.outcome.uselevels import (
     MEASURES,
     NODE_FIELDS,
@@ -251,13 +252,13 @@ def _parse_amount(text: str) -> float:
         raise AssertionSyntaxError(f"{text} is not like 64, 4500m or 2Ti") from None
 
 
-def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRecord) -> AssertionResult:
-    """Return whether an assertion holds for these jobs or this record, and the measured value.
+def judge(assertion: Assertion, jobs: Sequence[JobOutcome], use: RecordedUse) -> AssertionResult:
+    """Return whether an assertion holds for these jobs or this use, and the measured value.
 
     If nothing can be measured, the assertion fails; a count is then 0.
     """
     if assertion.is_of_use:
-        return _judge_use(assertion, record)
+        return _judge_use(assertion, use)
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
     if assertion.is_count:
         counted = _COUNTED[assertion.metric]
@@ -271,9 +272,9 @@ def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRe
     return _compare(assertion, _FUNCTIONS[assertion.function](values))
 
 
-def _judge_use(assertion: Assertion, record: SimulationRecord) -> AssertionResult:
+def _judge_use(assertion: Assertion, use: RecordedUse) -> AssertionResult:
     filters = dict(assertion.filters)
-    levels = MEASURES[assertion.metric](record, filters)
+    levels = MEASURES[assertion.metric](use, filters)
     if not len(levels.values):
         return AssertionResult(assertion, None, holds=False)
     if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:

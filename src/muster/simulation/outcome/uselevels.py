@@ -6,14 +6,11 @@ from typing import NamedTuple
 from muster.gang import arrays as np
 from muster.gang.arrays import Floats
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import round_mean
 from muster.simulation.outcome.usechanges import (
     AmountChanges,
     QuotaUse,
-    find_borrowed,
-    read_demand,
-    read_quota_use,
+    RecordedUse,
     read_steps,
 )
 
@@ -39,23 +36,26 @@ def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
     return found and ("queue" in filters or "/" not in key[0])
 
 
-def _measure_used(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    return _find_levels(_choose(use, use.used, filters), _choose(use, use.present, filters), record.now)
+def _measure_used(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    quotas = use.quotas
+    amounts, available = (_choose(quotas, each, filters) for each in (quotas.used, quotas.present))
+    return _find_levels(amounts, available, use.record.now)
 
 
-def _measure_borrowed(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    return _find_levels(_choose(use, find_borrowed(use), filters), _choose(use, use.present, filters), record.now)
+def _measure_borrowed(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    amounts, available = (_choose(use.quotas, each, filters) for each in (use.borrowed, use.quotas.present))
+    return _find_levels(amounts, available, use.record.now)
 
 
-def _measure_utilisation(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    return _find_shares(_choose(use, use.used, filters), _choose(use, use.nominal, filters), record.now)
+def _measure_utilisation(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    quotas = use.quotas
+    amounts, available = (_choose(quotas, each, filters) for each in (quotas.used, quotas.nominal))
+    return _find_shares(amounts, available, use.record.now)
 
 
-def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    demand, capacity, resource = read_demand(record), record.capacity, filters.get("resource", "")
+def _measure_occupancy(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    record, demand = use.record, use.demand
+    capacity, resource = record.capacity, filters.get("resource", "")
     queues = [filters.get("queue", queue) == queue for queue in record.queues]
     named = zip(demand.resources, demand.changes, strict=True)
     asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
@@ -65,7 +65,7 @@ def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> 
 
 
 # By metric: the levels of what filters choose. Filters name one resource.
-MEASURES: Mapping[str, Callable[[SimulationRecord, Mapping[str, str]], Levels]] = {
+MEASURES: Mapping[str, Callable[[RecordedUse, Mapping[str, str]], Levels]] = {
     "utilisation": _measure_utilisation,
     "used": _measure_used,
     "borrowed": _measure_borrowed,

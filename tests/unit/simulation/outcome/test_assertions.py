@@ -4,6 +4,7 @@ import pytest
 
 from muster.simulation.outcome.assertions import AssertionSyntaxError, choose_resource, judge, parse_assertion
 from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.outcome.verdicts import format_verdict
 
 
@@ -34,7 +35,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
     ],
 )
 def test_an_assertion(text, value, holds):
-    verdict = judge(parse_assertion(text, {}), JOBS, SimulationRecord(["w"]))
+    verdict = judge(parse_assertion(text, {}), JOBS, RecordedUse(SimulationRecord(["w"])))
     assert verdict.holds == holds
     assert verdict.value == (None if value is None else pytest.approx(value))
 
@@ -140,7 +141,7 @@ def record_use():
 )
 def test_an_assertion_about_use(text, value, verdict):
     assertion = choose_resource(parse_assertion(text, {}), QUOTAS, {"cpu", "memory"})
-    result = judge(assertion, [], record_use())
+    result = judge(assertion, [], RecordedUse(record_use()))
     assert result.value == (None if value is None else pytest.approx(value))
     assert verdict is None or verdict in format_verdict(result)
 
@@ -164,7 +165,7 @@ def test_time_without_a_quota_does_not_count(text, value):
     record.quotas.set(60.0, "prod", {("spot", "cpu"): 2000})
     record.change(60.0, "prod", "spot", "cpu", 2000)
     record.now = 100.0
-    result = judge(choose_resource(parse_assertion(text, {}), [("prod", "spot", "cpu")], ()), [], record)
+    result = judge(choose_resource(parse_assertion(text, {}), [("prod", "spot", "cpu")], ()), [], RecordedUse(record))
     assert result.value == pytest.approx(value)
 
 

@@ -14,6 +14,7 @@ from muster.simulation.outcome.figures.waits import name_size, trace_waits
 from muster.simulation.outcome.fragmentation import FreeRoom
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.outcome.usechanges import RecordedUse
 
 AMOUNTS = st.lists(st.tuples(*[st.floats(0, 1e6)] * 3), max_size=20)
 
@@ -78,7 +79,7 @@ def test_fairness_counts_queues_that_hold_or_want_quota():
     record.change(0.0, "a", "f", "cpu", 2000)
     record.submit("w", 0, "b", 1, 0, 5.0, 1.0)
     record.now = 10.0
-    timeline = build_timeline(record)
+    timeline = build_timeline(RecordedUse(record))
     shares = measure_shares(timeline, "cpu")
     assert {queue: share[0] for queue, share in shares.items()} == {"a": 2.0, "b": 0.0, "idle": 0.0}
     indexes = index_shares(timeline, shares)
