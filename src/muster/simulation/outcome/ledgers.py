@@ -3,6 +3,8 @@
 from array import array
 from collections.abc import Mapping
 
+from muster.queueing.model import FlavorResource
+
 QuotaKey = tuple[str, str, str]
 """A queue, a flavor and a resource."""
 
@@ -34,7 +36,7 @@ class QuotaLedger:
 
     def __init__(self) -> None:
         self._keys: dict[QuotaKey, int] = {}
-        self._nominal: dict[str, Mapping[tuple[str, str], int]] = {}  # the current quotas of each queue
+        self._nominal: dict[str, Mapping[FlavorResource, int]] = {}  # the current quotas of each queue
         self.changes = Steps()
         self.presence = Steps()
         self.losses = Steps()
@@ -44,8 +46,8 @@ class QuotaLedger:
         """The keys of the quotas, by number."""
         return list(self._keys)
 
-    def set(self, at: float, queue: str, nominal: Mapping[tuple[str, str], int]) -> None:
-        """Record that a queue has these nominal quotas, by flavor and resource, and no others from `at` on."""
+    def set(self, at: float, queue: str, nominal: Mapping[FlavorResource, int]) -> None:
+        """Record that a queue has these nominal quotas and no others from `at` on."""
         before = self._nominal.get(queue, {})
         for part in {**before, **nominal}:
             number = self._number((queue, *part))

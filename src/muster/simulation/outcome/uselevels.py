@@ -56,12 +56,13 @@ def _measure_utilisation(use: RecordedUse, filters: Mapping[str, str]) -> Levels
 def _measure_occupancy(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
     record, demand = use.record, use.demand
     capacity, resource = record.capacity, filters.get("resource", "")
-    queues = [filters.get("queue", queue) == queue for queue in record.queues]
-    named = zip(demand.resources, demand.changes, strict=True)
-    asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
     steps = _choose_rows(read_steps(capacity.changes), [one == resource for one in capacity.resources])
-    nothing = _choose_rows(steps, [False] * len(capacity.resources))
-    return _find_shares(*(asked or [nothing]), steps, record.now)
+    queues = [filters.get("queue", queue) == queue for queue in record.queues]
+    if resource in demand.resources:
+        asked = _choose_rows(demand.changes[demand.resources.index(resource)], queues)
+    else:
+        asked = _choose_rows(steps, [False] * len(capacity.resources))
+    return _find_shares(asked, steps, record.now)
 
 
 # By metric: the levels of what filters choose. Filters name one resource.

@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.assertions import AssertionSyntaxError, choose_resource, judge, parse_assertion
 from muster.simulation.outcome.record import JobOutcome, SimulationRecord
 from muster.simulation.outcome.usechanges import RecordedUse
@@ -99,9 +100,11 @@ QUOTAS = [("prod", "spot", "cpu"), ("prod", "fixed", "cpu"), ("dev", "fixed", "c
 def record_use():
     """For 100 s: `prod` has 4 CPUs, and from 50 s on 8. It uses 2 for 20 s, 6 for 60 s and then 2. `dev` uses a Gi."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, "prod", {("fixed", "cpu"): 4000})
-    record.quotas.set(0.0, "dev", {("fixed", "cpu"): 1000, ("fixed", "memory"): 4 * 1024**3})
-    record.quotas.set(50.0, "prod", {("fixed", "cpu"): 8000})
+    record.quotas.set(0.0, "prod", {FlavorResource("fixed", "cpu"): 4000})
+    record.quotas.set(
+        0.0, "dev", {FlavorResource("fixed", "cpu"): 1000, FlavorResource("fixed", "memory"): 4 * 1024**3}
+    )
+    record.quotas.set(50.0, "prod", {FlavorResource("fixed", "cpu"): 8000})
     record.capacity.set(0.0, {"cpu": 8000, "memory": 4 * 1024**3})
     record.submit("w-0", 0, "prod", 2, 0, 0.0, 100.0)
     record.submit("w-1", 0, "prod", 4, 0, 20.0, 60.0)
@@ -158,11 +161,11 @@ def test_an_assertion_about_use(text, value, verdict):
 def test_time_without_a_quota_does_not_count(text, value):
     """A quota of 0 of which 1 CPU is borrowed, for 20 s; from 60 s to 100 s a quota of 2 CPUs, which is used."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, "prod", {("spot", "cpu"): 0})
+    record.quotas.set(0.0, "prod", {FlavorResource("spot", "cpu"): 0})
     record.change(0.0, "prod", "spot", "cpu", 1000)
     record.quotas.set(20.0, "prod", {})
     record.change(30.0, "prod", "spot", "cpu", -1000)
-    record.quotas.set(60.0, "prod", {("spot", "cpu"): 2000})
+    record.quotas.set(60.0, "prod", {FlavorResource("spot", "cpu"): 2000})
     record.change(60.0, "prod", "spot", "cpu", 2000)
     record.now = 100.0
     result = judge(choose_resource(parse_assertion(text, {}), [("prod", "spot", "cpu")], ()), [], RecordedUse(record))

@@ -1,5 +1,6 @@
 import pytest
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline, list_rows
 from muster.simulation.outcome.usechanges import RecordedUse
@@ -10,8 +11,8 @@ CPU = ("cpu", 1000)
 def record_two_queues():
     """Queue `a` (2 CPUs) borrows a third; one of its jobs is evicted after 20 s, and starts again."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, "a", {("f", "cpu"): 2000})
-    record.quotas.set(0.0, "b", {("f", "cpu"): 2000})
+    record.quotas.set(0.0, "a", {FlavorResource("f", "cpu"): 2000})
+    record.quotas.set(0.0, "b", {FlavorResource("f", "cpu"): 2000})
     record.capacity.set(0.0, {"cpu": 4000})
     for number in range(3):
         record.submit(f"w-{number}", 0, "a", 1, 0, 0.0, 40.0)
@@ -39,7 +40,7 @@ def test_quotas_are_split_into_entitled_borrowed_and_lost():
 
 def test_borrowing_follows_a_change_of_the_quota():
     record = record_two_queues()
-    record.quotas.set(10.0, "a", {("f", "cpu"): 500})
+    record.quotas.set(10.0, "a", {FlavorResource("f", "cpu"): 500})
     quota = build_timeline(RecordedUse(record)).quotas["a", "f", "cpu"]
     assert [quota.borrowed[at] for at in (9, 10, 25)] == [1000, 2500, 1500]
 

@@ -1,5 +1,6 @@
 """The use of quotas and nodes, from a record."""
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.assertions import judge, parse_assertion
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline
@@ -18,7 +19,7 @@ class CountingRecord(SimulationRecord):
 
 def test_assertions_and_the_timeline_read_a_record_once():
     record = CountingRecord(["w"])
-    record.quotas.set(0.0, "q", {("f", "cpu"): 1000})
+    record.quotas.set(0.0, "q", {FlavorResource("f", "cpu"): 1000})
     record.change(0.0, "q", "f", "cpu", 3000)
     record.now = 10.0
     use = RecordedUse(record)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.figures.fairness import average_known, index_shares, measure_shares
 from muster.simulation.outcome.figures.forecasts import trace_errors
 from muster.simulation.outcome.figures.nodes import list_sizes, split_numbers, split_room
@@ -75,7 +76,7 @@ def test_a_curve_of_many_waits_has_few_points_and_never_falls():
 def test_fairness_counts_queues_that_hold_or_want_quota():
     record = SimulationRecord(["w"])
     for queue in ("a", "b", "idle", "without"):
-        record.quotas.set(0.0, queue, {("f", "cpu"): 0 if queue == "without" else 1000})
+        record.quotas.set(0.0, queue, {FlavorResource("f", "cpu"): 0 if queue == "without" else 1000})
     record.change(0.0, "a", "f", "cpu", 2000)
     record.submit("w", 0, "b", 1, 0, 5.0, 1.0)
     record.now = 10.0
