@@ -106,7 +106,7 @@ def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:
             ResourceGroup(group.covered_resources, tuple(flavor.name for flavor in group.flavors))
             for group in spec.resource_groups
         ),
-        quotas=_convert_quotas(spec.resource_groups),
+        quotas=convert_quotas(spec.resource_groups),
         strict=spec.queueing_strategy == kueue.STRICT_FIFO,
         fungibility=_convert_fungibility(spec.flavor_fungibility),
         preemption=_convert_preemption(spec.preemption),
@@ -138,7 +138,7 @@ def cohort_spec(cohort: kueue.Cohort) -> CohortSpec:
     return CohortSpec(
         cohort.metadata.name,
         spec.parent_name,
-        _convert_quotas(spec.resource_groups),
+        convert_quotas(spec.resource_groups),
         _convert_weight(spec.fair_sharing),
     )
 
@@ -235,7 +235,8 @@ def _is_preempting(conditions: tuple[Condition, ...]) -> bool:
     return reserved is not None and reserved.reason == WAITING_FOR_PREEMPTED_WORKLOADS
 
 
-def _convert_quotas(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
+def convert_quotas(groups: Iterable[kueue.ResourceGroup]) -> dict[FlavorResource, Quota]:
+    """Return the quotas of resource groups, in the units of decisions."""
     return {
         FlavorResource(flavor.name, quota.name): Quota(
             parse_amount(quota.name, quota.nominal_quota),

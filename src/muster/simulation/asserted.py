@@ -6,16 +6,22 @@ from functools import partial
 from msgspec import Struct
 
 from muster.api.kueue import ClusterQueue
+from muster.queueing.convert import convert_quotas
 from muster.simulation.engine.site import Site
 from muster.simulation.engine.world import WorkerSite
 from muster.simulation.outcome.assertions import (
     Assertion,
+    AssertionResult,
     AssertionSyntaxError,
+    UnknownNameError,
     choose_resource,
+    judge,
     parse_assertion,
     require_known,
 )
 from muster.simulation.outcome.ledgers import QuotaKey
+from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.scenario.reading import Reading
 from muster.simulation.scenario.source import ScenarioError
 
@@ -68,12 +74,27 @@ def read_assertions(
             continue
         try:
             assertion = _check_names(assertion, site, workers)
-        except AssertionSyntaxError as error:
+        except UnknownNameError as error:
             lacking[text] = refuse(str(error))
             if assertion.variant or len(variants) < 2:
                 raise lacking[text] from None
+        except AssertionSyntaxError as error:
+            raise refuse(str(error)) from None
         own.append(assertion)
     return Asserted(own, lacking)
+
+
+def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], use: RecordedUse) -> list[AssertionResult]:
+    """Return the results of the assertions about a variant.
+
+    An assertion that names what the variant lacks fails, except that a count of its jobs is 0.
+    """
+    return [
+        AssertionResult(one, None, holds=False)
+        if one.text in asserted.lacking and not one.is_count
+        else judge(one, jobs, use)
+        for one in asserted.own
+    ]
 
 
 def _refuse_option(why: str) -> ScenarioError:
@@ -81,13 +102,20 @@ def _refuse_option(why: str) -> ScenarioError:
 
 
 def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]) -> Assertion:
-    """Return an assertion, whose names the cluster has. Raises `AssertionSyntaxError` if it lacks one."""
+    """Return an assertion, whose names the cluster has.
+
+    Raises:
+        UnknownNameError: the cluster lacks one.
+        AssertionSyntaxError: the assertion must name a resource.
+    """
     queues = [one.metadata.name for one in site.cluster_queues]
     if not assertion.is_of_use:
         require_known(assertion.filters, {"queue": queues, "work": list(site.templates)})
         return assertion
     quotas = list(_list_quotas(site, workers))
-    require_known(assertion.filters, {"queue": [*queues, *sorted({key[0] for key in quotas} - {*queues})]})
+    if not assertion.is_of_nodes:  # jobs are in queues of this cluster, but worker clusters have quotas
+        queues += sorted({key[0] for key in quotas} - {*queues})
+    require_known(assertion.filters, {"queue": queues})
     return choose_resource(assertion, quotas, _list_node_resources([site, *(one.site for one in workers)]))
 
 
@@ -98,10 +126,8 @@ def _list_quotas(site: Site, workers: Sequence[WorkerSite]) -> Iterator[QuotaKey
         changed = (each.definition for each in one.redefinitions)
         queues = [*one.cluster_queues, *(each for each in changed if isinstance(each, ClusterQueue))]
         for queue in queues:
-            for group in queue.spec.resource_groups:
-                for flavor in group.flavors:
-                    for quota in flavor.resources:
-                        yield scope + queue.metadata.name, flavor.name, quota.name
+            for part in convert_quotas(queue.spec.resource_groups):
+                yield scope + queue.metadata.name, *part
 
 
 def _list_node_resources(sites: Sequence[Site]) -> Collection[str]:

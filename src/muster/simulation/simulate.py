@@ -7,16 +7,16 @@ from msgspec.structs import replace
 
 from muster.api.config import EMBEDDED, Configuration
 from muster.controllers.decisionlog import DecisionLog
-from muster.simulation.asserted import Asserted, read_assertions
+from muster.simulation.asserted import Asserted, judge_all, read_assertions
 from muster.simulation.engine.refusals import refuse_checks, refuse_idle_queues
 from muster.simulation.engine.site import Site, build_site
 from muster.simulation.engine.unusedresources import describe_unused_resources
 from muster.simulation.engine.world import Progress, WorkerSite, World
 from muster.simulation.full.engine import FullEngine
-from muster.simulation.outcome.assertions import judge
 from muster.simulation.outcome.report import Report
 from muster.simulation.outcome.summary import summarize
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
 from muster.simulation.scenario.reading import Reading, read_scenario
@@ -66,6 +66,7 @@ def simulate(
     except KeyboardInterrupt:
         stopped = True
     record = played.record
+    use = RecordedUse(record)
     jobs, changes, waiting = list(record.jobs()), record.changes(), list(played.list_waiting())
     return Report(
         reading.scenario.metadata.name,
@@ -73,9 +74,9 @@ def simulate(
         jobs,
         changes,
         waiting,
-        [judge(one, jobs, record) for one in asserted.own],
+        judge_all(asserted, jobs, use),
         stopped,
-        build_timeline(record),
+        build_timeline(use),
         record.nodes,
         record.rooms,
         [*_list_remarks(reading), *describe_unused_resources(reading, site)],

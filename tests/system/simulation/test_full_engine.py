@@ -275,9 +275,24 @@ def test_assertions_judge_the_use_of_quotas_and_nodes(tmp_path, engine):
         "mean(utilisation, queue=q) < 9": 3 / 3,
         "mean(borrowed, queue=q) < 9": 0.5,
         "mean(used) < 9": 3,
-        "mean(occupancy) < 9": 5 / 12,
-        "mean(occupancy, queue=q) < 9": 3 / 12,
+        "mean(occupancy) < 90%": 5 / 12,
+        "mean(occupancy, queue=q) < 90%": 3 / 12,
     }
     file = write(tmp_path, works, quotas, **spec)
     report = simulate(file, engine=engine, assertions=list(texts))
     assert {one.assertion.text: one.value for one in report.verdicts} == pytest.approx(texts, rel=1e-3)
+
+
+@pytest.mark.parametrize("engine", ["fast", "full"])
+def test_a_queue_without_a_flavor_has_no_quota_of_it(tmp_path, engine):
+    """A change takes 3 of the 5 CPUs of the queue, with their flavor; a job uses 2 CPUs of the other one."""
+    [cluster_queue, local_queue] = queue("q", 2)
+    [group] = cluster_queue["spec"]["resourceGroups"]
+    spot = {"name": "spot", "resources": [{"name": "cpu", "nominalQuota": 3}]}
+    groups = [group | {"flavors": [*group["flavors"], spot]}]
+    has = cluster_queue | {"spec": cluster_queue["spec"] | {"resourceGroups": groups}}
+    works = [work("a", [0], 2000, queue="q", size=2)]
+    objects = [kueue("ResourceFlavor", "spot"), has, local_queue]
+    file = write(tmp_path, works, objects, changes=[{"at": 1000, "apply": cluster_queue}])
+    [verdict] = simulate(file, engine=engine, assertions=["mean(utilisation, queue=q) < 1"]).verdicts
+    assert verdict.value == pytest.approx(4 / 7, rel=1e-2)

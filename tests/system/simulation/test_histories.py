@@ -85,7 +85,7 @@ def test_runs_come_again_with_their_pods_queue_and_priority(tmp_path):
 def test_a_queue_that_no_manifest_defines_is_named(tmp_path):
     where = (
         r"scenario.yaml:6: spec.work\[0\]: no manifest defines the LocalQueue lab/other.*"
-        r"; `queue` of the work names one for all its jobs$"
+        r"; define it, or set `queue` of the work to one LocalQueue for all its jobs$"
     )
     with pytest.raises(ScenarioError, match=where):
         play(tmp_path, [make_run("a", 0, 0, 1, queue="other")])

@@ -77,6 +77,15 @@ def test_worker_clusters_with_equal_names_inside_are_told_apart(tmp_path):
     assert (quotas["east/there"], quotas["west/there"]) == (3000, 5000)
 
 
+def test_assertions_name_queues_of_worker_clusters_for_quotas_and_not_for_nodes(tmp_path):
+    several = [clusters.cluster("east", 3, nodes=2), clusters.cluster("west", 5, nodes=3)]
+    texts = ["max(used, queue=east/there) <= 2", "max(occupancy, queue=here) <= 100%"]
+    report = clusters.play(tmp_path, several, [clusters.work(4)], assertions=texts)
+    assert [verdict.value for verdict in report.verdicts] == [2.0, 0.8]
+    with pytest.raises(ScenarioError, match=r"--assert: there is no queue east/there, but here$"):
+        clusters.play(tmp_path, several, [clusters.work(4)], assertions=["max(occupancy, queue=east/there) > 10%"])
+
+
 CLASS = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 1000\n"
 
 

@@ -128,7 +128,7 @@ def test_a_job_is_named_that_the_nodes_of_its_flavor_can_never_run(tmp_path):
 
 
 def test_a_device_is_no_scenario():
-    with pytest.raises(ScenarioError, match=r"^/dev/zero: is a device, and no file$"):
+    with pytest.raises(ScenarioError, match=r"^/dev/zero: is a device, not a file$"):
         simulate("/dev/zero")
 
 

@@ -5,6 +5,7 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 from msgspec.structs import replace
 
@@ -217,6 +218,53 @@ def test_the_command_counts_jobs_that_could_never_run_apart(file):
         " 4 jobs could never run",
     ]
     assert "wide, seed 1 and 2 more: 4 jobs could never run" in done.stderr
+
+
+FLAVOR = "---\napiVersion: kueue.x-k8s.io/v1beta2\nkind: ResourceFlavor\nmetadata: {name: f}\n"
+QUEUE = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: %s}
+spec:
+  resourceGroups:
+  - coveredResources: [%s]
+    flavors: [{name: f, resources: [%s]}]
+"""
+
+
+def write_queue(name, *resources):
+    quotas = ", ".join(f"{{name: {one}, nominalQuota: 8}}" for one in resources)
+    return QUEUE % (name, ", ".join(resources), quotas)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("max(used, queue=prod) <= 60", {"base": None, "wide": None, "short": None, "more": 0.0}),
+        ("max(borrowed, queue=prod) <= 60", {"base": None, "wide": None, "short": None, "more": 0.0}),
+        ("max(occupancy, queue=prod, resource=cpu) <= 60%", {"base": None, "wide": None, "short": None, "more": 0.0}),
+        ("max(used, queue=dev) <= 60", {"base": 0.0, "wide": 0.0, "short": 0.0, "more": 0.0}),
+    ],
+)
+def test_an_assertion_fails_in_a_variant_without_the_queue_that_it_names(file, text, values):
+    prod = json.dumps(yaml.safe_load(write_queue("prod", "cpu")))
+    more = f"  - {{name: more, manifests: [{prod}]}}\n"
+    Path(file).write_text(f"{SCENARIO}{more}{FLAVOR}{write_queue('dev', 'cpu')}")
+    outcome = simulate_all(list_cases([file], [], None), assertions=[text])
+    [verdicts] = zip(*(run.verdicts for run in outcome.runs), strict=True)
+    assert {run.variant: one.value for run, one in zip(outcome.runs, verdicts, strict=True)} == values
+    assert [one.holds for one in verdicts] == [value is not None for value in values.values()]
+
+
+def test_an_assertion_that_is_ambiguous_in_a_variant_is_refused(file):
+    """The scenario has only quotas of CPUs, and a variant has some of memory, too."""
+    prod = json.dumps(yaml.safe_load(write_queue("prod", "cpu", "memory")))
+    more = f"  - {{name: more, manifests: [{prod}]}}\n"
+    Path(file).write_text(f"{SCENARIO}{more}{FLAVOR}{write_queue('dev', 'cpu')}")
+    with pytest.raises(
+        ScenarioError, match=r"^--assert: several resources match: add resource=cpu or resource=memory$"
+    ):
+        simulate_all(list_cases([file], [], None), assertions=["max(used) <= 60"])
 
 
 def test_an_assertion_without_jobs_fails_as_such(file, tmp_path):

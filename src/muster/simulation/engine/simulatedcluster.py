@@ -208,8 +208,8 @@ class SimulatedCluster(ABC):
     def _note_quotas(self) -> None:
         """Record the nominal quotas of all ClusterQueues as they are from now on."""
         for name, node in self._tree.queues.items():
-            for (flavor, resource), quota in node.policy.quotas.items():
-                self.record.quotas.set(self.record.now, (self._scope + name, flavor, resource), quota.nominal)
+            nominal = {part: quota.nominal for part, quota in node.policy.quotas.items()}
+            self.record.quotas.set(self.record.now, self._scope + name, nominal)
 
     def note_capacity(self) -> None:
         """Record the total capacity of the nodes as it is from now on. Does nothing without nodes."""

@@ -199,10 +199,8 @@ def _require_queues(reading: Reading, number: int, work: Work, template: JobTemp
         for queue in sorted(reading.logs[work.name].queues - work.trace.queues.keys()):
             if (local := translate_queue(work, work.trace, queue)) and local not in known:  # it is of a history
                 hint = _suggest_queue(local, known)
-                why = (
-                    f"no manifest defines the LocalQueue {local}{hint}; `queue` of the work names one for all its jobs"
-                )
-                raise reading.source.error(path, why)
+                what_to_do = "define it, or set `queue` of the work to one LocalQueue for all its jobs"
+                raise reading.source.error(path, f"no manifest defines the LocalQueue {local}{hint}; {what_to_do}")
     for field, queue in named.items():
         if queue not in known:
             hint = _suggest_queue(queue, known)

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue
-from muster.api.values.quantity import parse_amount
 from muster.gang.nodes.capacity import Capacity
+from muster.queueing.convert import convert_quotas
 from muster.simulation.engine.changing.redefinitions import Definition
 from muster.simulation.engine.nodes.freeroom import sum_capacity
 from muster.simulation.engine.site import Site
@@ -34,11 +34,8 @@ class Holdings:
             self._record.capacity.set(self._record.now, sum_capacity(capacity), scope)
 
     def _note_quotas(self, queue: ClusterQueue, scope: str) -> None:
-        for group in queue.spec.resource_groups:
-            for flavor in group.flavors:
-                for quota in flavor.resources:
-                    key = scope + queue.metadata.name, flavor.name, quota.name
-                    self._record.quotas.set(self._record.now, key, parse_amount(quota.name, quota.nominal_quota))
+        nominal = {part: quota.nominal for part, quota in convert_quotas(queue.spec.resource_groups).items()}
+        self._record.quotas.set(self._record.now, scope + queue.metadata.name, nominal)
 
     def redefine(self, definitions: Iterable[Definition]) -> None:
         """Record the quotas of changed queues from now on."""

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from muster.api.values.quantity import QuantityError, parse
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.record import JobOutcome
 from muster.simulation.outcome.summary import compute_slowdown, find_percentile
 from muster.simulation.outcome.timeline import scale_amount
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.outcome.uselevels import (
     MEASURES,
     NODE_FIELDS,
@@ -55,8 +56,9 @@ _FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "sum": sum,
 }
-_SHARES = ("utilisation", _OCCUPANCY)
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
+_SHARE = re.compile(r"(\d*\.?\d+)(%?)", re.ASCII)
+# Plain numbers above these are probably percentages. Queues that borrow use more than all of their quota.
+_MOST_SHARE = {"utilisation": 10.0, _OCCUPANCY: 1.0}
 _PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": lambda a, b: a < b,
@@ -69,6 +71,10 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 class AssertionSyntaxError(ValueError):
     """A text that is not a valid assertion."""
+
+
+class UnknownNameError(AssertionSyntaxError):
+    """An assertion that names something which a scenario does not have. A variant of the scenario may have it."""
 
 
 class Assertion(Struct, frozen=True):
@@ -92,9 +98,19 @@ class Assertion(Struct, frozen=True):
         return self.metric in MEASURES
 
     @property
+    def is_count(self) -> bool:
+        """Whether it is about a number of jobs, which may be 0."""
+        return self.function == "count"
+
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether it is about the use of nodes, by the jobs of a queue."""
+        return self.metric == _OCCUPANCY
+
+    @property
     def unit(self) -> str:
         """What the measured value counts: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
-        if self.metric in _SHARES:
+        if self.metric in _MOST_SHARE:
             return "share"
         if self.is_of_use:
             return dict(self.filters).get(_RESOURCE, "")
@@ -154,13 +170,13 @@ def _list_fields(metric: str) -> Sequence[str]:
 
 
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
-    """Raise `AssertionSyntaxError` if a filter has an unknown value.
+    """Raise `UnknownNameError` if a filter has an unknown value.
 
     known: the only values that a filter may have, by field.
     """
     for name, value in filters:
         if name in known and value not in known[name]:
-            raise AssertionSyntaxError(f"there is no {name} {value}{suggest(value, known[name])}")
+            raise UnknownNameError(f"there is no {name} {value}{suggest(value, known[name])}")
 
 
 def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes: Collection[str]) -> Assertion:
@@ -169,12 +185,13 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
     quotas: all that queues have. on_nodes: the resources of nodes that jobs may ask for.
 
     Raises:
-        AssertionSyntaxError: there is no such quota or resource, or several resources and none is named.
+        UnknownNameError: there is no such quota or resource.
+        AssertionSyntaxError: there are several resources, and none is named.
     """
     filters = dict(assertion.filters)
-    if assertion.metric == _OCCUPANCY:
+    if assertion.is_of_nodes:
         if not on_nodes:
-            raise AssertionSyntaxError("there are no nodes that could be occupied")
+            raise UnknownNameError("there are no nodes that could be occupied")
         named = [filters[_RESOURCE]] if _RESOURCE in filters else []
         require_known([(_RESOURCE, one) for one in named], {_RESOURCE: sorted(on_nodes)})
         resources = named or sorted(on_nodes)
@@ -186,15 +203,18 @@ def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes
                 known = sorted({key[number] for key in quotas if match_quota(key, others)})
                 require_known([(field, filters[field])], {field: known})
     if not resources:
-        raise AssertionSyntaxError("there is no such quota")
+        raise UnknownNameError("there is no such quota")
     if len(resources) > 1:
-        raise AssertionSyntaxError(f"one resource is needed: write resource= with {', '.join(resources)}")
+        choices = " or ".join(f"resource={one}" for one in resources)
+        raise AssertionSyntaxError(f"several resources match: add {choices}")
     return replace(assertion, filters=tuple((filters | {_RESOURCE: resources[0]}).items()))
 
 
 def _parse_bound(text: str, metric: str) -> float:
+    if metric in _MOST_SHARE:
+        return _parse_share(text, metric)
     if metric in MEASURES:
-        return _parse_amount(text, metric)
+        return _parse_amount(text)
     try:
         bound = float(text)
     except ValueError:
@@ -210,26 +230,37 @@ def _parse_bound(text: str, metric: str) -> float:
         raise AssertionSyntaxError(error.why) from None
 
 
-def _parse_amount(text: str, metric: str) -> float:
-    """Parse the bound of an amount: a quantity of Kubernetes, or a share such as `60%`."""
-    if metric in _SHARES and (percent := _PERCENT.fullmatch(text)):
-        return float(percent[1]) / 100
+def _parse_share(text: str, metric: str) -> float:
+    """Parse the bound of a share, such as `60%` or `0.6`."""
+    if (found := _SHARE.fullmatch(text)) is None:
+        raise AssertionSyntaxError(f"{text} is not like 60% or 0.6")
+    number, percent = float(found[1]), found[2]
+    if metric == _OCCUPANCY and number > 100:
+        raise AssertionSyntaxError(f"{text} is above 100%, which {metric} never exceeds")
+    if percent:
+        number /= 100
+    elif number > _MOST_SHARE[metric]:
+        raise AssertionSyntaxError(f"{text} is {number * 100:g}%: do you mean {text}%?")
+    return number
+
+
+def _parse_amount(text: str) -> float:
+    """Parse the bound of an amount, which is a quantity of Kubernetes."""
     try:
         return float(parse(text))
     except QuantityError:
-        example = "60% or 0.6" if metric in _SHARES else "64, 4500m or 2Ti"
-        raise AssertionSyntaxError(f"{text} is not like {example}") from None
+        raise AssertionSyntaxError(f"{text} is not like 64, 4500m or 2Ti") from None
 
 
-def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRecord) -> AssertionResult:
-    """Return whether an assertion holds for these jobs or this record, and the measured value.
+def judge(assertion: Assertion, jobs: Sequence[JobOutcome], use: RecordedUse) -> AssertionResult:
+    """Return whether an assertion holds for these jobs or this use, and the measured value.
 
     If nothing can be measured, the assertion fails; a count is then 0.
     """
     if assertion.is_of_use:
-        return _judge_use(assertion, record)
+        return _judge_use(assertion, use)
     some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
-    if assertion.function == "count":
+    if assertion.is_count:
         counted = _COUNTED[assertion.metric]
         return _compare(assertion, sum(counted(job) for job in some))
     metric = _METRICS[assertion.metric]
@@ -241,9 +272,9 @@ def judge(assertion: Assertion, jobs: Sequence[JobOutcome], record: SimulationRe
     return _compare(assertion, _FUNCTIONS[assertion.function](values))
 
 
-def _judge_use(assertion: Assertion, record: SimulationRecord) -> AssertionResult:
+def _judge_use(assertion: Assertion, use: RecordedUse) -> AssertionResult:
     filters = dict(assertion.filters)
-    levels = MEASURES[assertion.metric](record, filters)
+    levels = MEASURES[assertion.metric](use, filters)
     if not len(levels.values):
         return AssertionResult(assertion, None, holds=False)
     if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:
@@ -252,7 +283,7 @@ def _judge_use(assertion: Assertion, record: SimulationRecord) -> AssertionResul
         value = find_mean(levels)
     else:
         value = _FUNCTIONS[assertion.function](levels.values.tolist())
-    if assertion.metric not in _SHARES:
+    if assertion.metric not in _MOST_SHARE:
         value = scale_amount(filters.get(_RESOURCE, ""), value)
     return _compare(assertion, value)
 

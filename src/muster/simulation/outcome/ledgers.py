@@ -3,6 +3,8 @@
 from array import array
 from collections.abc import Mapping
 
+from muster.queueing.model import FlavorResource
+
 QuotaKey = tuple[str, str, str]
 """A queue, a flavor and a resource."""
 
@@ -28,13 +30,15 @@ class QuotaLedger:
 
     keys: the quotas, by number.
     changes: the changes of the quotas.
+    presence: the changes of which quotas there are, even of 0: 1 from when a queue has one, -1 from when it has not.
     losses: the changes of the lost use.
     """
 
     def __init__(self) -> None:
         self._keys: dict[QuotaKey, int] = {}
-        self._nominal: dict[int, int] = {}
+        self._nominal: dict[str, Mapping[FlavorResource, int]] = {}  # the current quotas of each queue
         self.changes = Steps()
+        self.presence = Steps()
         self.losses = Steps()
 
     @property
@@ -42,12 +46,16 @@ class QuotaLedger:
         """The keys of the quotas, by number."""
         return list(self._keys)
 
-    def set(self, at: float, key: QuotaKey, nominal: int) -> None:
-        """Record that a queue has this nominal quota of a flavor and resource from `at` on."""
-        number = self._number(key)
-        if change := nominal - self._nominal.get(number, 0):
-            self.changes.add(at, number, change)
-        self._nominal[number] = nominal
+    def set(self, at: float, queue: str, nominal: Mapping[FlavorResource, int]) -> None:
+        """Record that a queue has these nominal quotas and no others from `at` on."""
+        before = self._nominal.get(queue, {})
+        for part in {**before, **nominal}:
+            number = self._number((queue, *part))
+            if change := nominal.get(part, 0) - before.get(part, 0):
+                self.changes.add(at, number, change)
+            if change := (part in nominal) - (part in before):
+                self.presence.add(at, number, change)
+        self._nominal[queue] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
         """Record that the use of an amount of quota from `start` to `end` was lost by an eviction."""

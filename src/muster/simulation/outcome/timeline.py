@@ -10,9 +10,7 @@ from muster.simulation.outcome.bins import Bins, average_steps, sum_events
 from muster.simulation.outcome.ledgers import QuotaKey
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.usechanges import (
-    find_borrowed,
-    read_demand,
-    read_quota_use,
+    RecordedUse,
     read_steps,
     to_floats,
     to_ints,
@@ -94,8 +92,9 @@ class TimelineRow(Struct, frozen=True):
     waiting: float | None
 
 
-def build_timeline(record: SimulationRecord) -> Timeline:
+def build_timeline(use: RecordedUse) -> Timeline:
     """Return the timeline of the simulation so far; without bins if no time has passed."""
+    record = use.record
     bins = Bins.cover(record.now)
     if not len(bins):
         return Timeline(bins.width, (), {}, {}, {}, {})
@@ -105,18 +104,18 @@ def build_timeline(record: SimulationRecord) -> Timeline:
     return Timeline(
         bins.width,
         bins.edges.tolist(),
-        _build_quotas(bins, record),
+        _build_quotas(bins, use),
         _build_jobs(bins, record),
-        _build_demand(bins, record),
+        _build_demand(bins, use),
         dict(zip(resources, _to_series(capacity), strict=True)),
     )
 
 
-def _build_quotas(bins: Bins, record: SimulationRecord) -> dict[QuotaKey, QuotaSeries]:
-    use = read_quota_use(record)
-    changes = (use.nominal, use.used, find_borrowed(use), read_steps(record.quotas.losses))
-    series = zip(*(_to_series(average_steps(bins, *each, len(use.keys))) for each in changes), strict=True)
-    return {key: QuotaSeries(*each) for key, each in sorted(zip(use.keys, series, strict=True))}
+def _build_quotas(bins: Bins, use: RecordedUse) -> dict[QuotaKey, QuotaSeries]:
+    quotas = use.quotas
+    changes = (quotas.nominal, quotas.used, use.borrowed, read_steps(use.record.quotas.losses))
+    series = zip(*(_to_series(average_steps(bins, *each, len(quotas.keys))) for each in changes), strict=True)
+    return {key: QuotaSeries(*each) for key, each in sorted(zip(quotas.keys, series, strict=True))}
 
 
 def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
@@ -150,9 +149,9 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
     return {queue: JobSeries(*each) for queue, number, each in named if number in present}
 
 
-def _build_demand(bins: Bins, record: SimulationRecord) -> dict[tuple[str, str], Series]:
+def _build_demand(bins: Bins, use: RecordedUse) -> dict[tuple[str, str], Series]:
     """Return what running jobs ask for, by queue and resource: the mean of each bin."""
-    demand, queues = read_demand(record), record.queues
+    demand, queues = use.demand, use.record.queues
     series: dict[tuple[str, str], Series] = {}
     for resource, changes in zip(demand.resources, demand.changes, strict=True):
         means = average_steps(bins, *changes, len(queues))

@@ -1,6 +1,7 @@
 """Tell by what changes the use of quotas and nodes went up and down, from the arrays of a record. Pure."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from muster.gang import arrays as np
@@ -18,10 +19,15 @@ class AmountChanges(NamedTuple):
 
 
 class QuotaUse(NamedTuple):
-    """What queues may use, and what they use of it. keys: the quotas, by the number that they have in the changes."""
+    """What queues may use, and what they use of it.
+
+    keys: the quotas, by the number that they have in the changes.
+    present: 1 while there is a quota, even of 0.
+    """
 
     keys: Sequence[QuotaKey]
     nominal: AmountChanges
+    present: AmountChanges
     used: AmountChanges
 
 
@@ -32,7 +38,29 @@ class Demand(NamedTuple):
     changes: Sequence[AmountChanges]
 
 
-def read_quota_use(record: SimulationRecord) -> QuotaUse:
+class RecordedUse:
+    """The use of quotas and nodes in a record that does not change any more. Each part is computed at most once."""
+
+    def __init__(self, record: SimulationRecord) -> None:
+        self.record = record
+
+    @cached_property
+    def quotas(self) -> QuotaUse:
+        """The changes of the nominal quotas, and of the use of them."""
+        return _read_quota_use(self.record)
+
+    @cached_property
+    def borrowed(self) -> AmountChanges:
+        """The changes of the use above the nominal quota."""
+        return _find_borrowed(self.quotas)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """The changes of what running jobs ask for."""
+        return _read_demand(self.record)
+
+
+def _read_quota_use(record: SimulationRecord) -> QuotaUse:
     """Return how the nominal quotas changed, and the use of them."""
     changes = record.changes()
     keys = {key: number for number, key in enumerate(record.quotas.keys)}
@@ -42,10 +70,11 @@ def read_quota_use(record: SimulationRecord) -> QuotaUse:
     names = ((changes.queue_names[one // width], *changes.resource_names[one % width]) for one in used.tolist())
     numbers = np.array([keys.setdefault(name, len(keys)) for name in names], np.int64)
     use = AmountChanges(to_floats(changes.times), numbers[rows] if len(used) else rows, to_floats(changes.amounts))
-    return QuotaUse(list(keys), read_steps(record.quotas.changes), use)
+    quotas = record.quotas
+    return QuotaUse(list(keys), read_steps(quotas.changes), read_steps(quotas.presence), use)
 
 
-def find_borrowed(use: QuotaUse) -> AmountChanges:
+def _find_borrowed(use: QuotaUse) -> AmountChanges:
     """Return the changes of the use above the nominal quota."""
     used, nominal = use.used, use.nominal
     times, rows = np.concatenate((used.times, nominal.times)), np.concatenate((used.rows, nominal.rows))
@@ -69,7 +98,7 @@ def _sum_within(rows: Ints, amounts: Floats) -> Floats:
     return sums
 
 
-def read_demand(record: SimulationRecord) -> Demand:
+def _read_demand(record: SimulationRecord) -> Demand:
     """Return how what running jobs ask for changed.
 
     The amounts of runs are few vectors, each of which many runs share.

@@ -6,14 +6,11 @@ from typing import NamedTuple
 from muster.gang import arrays as np
 from muster.gang.arrays import Floats
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import round_mean
 from muster.simulation.outcome.usechanges import (
     AmountChanges,
     QuotaUse,
-    find_borrowed,
-    read_demand,
-    read_quota_use,
+    RecordedUse,
     read_steps,
 )
 
@@ -39,34 +36,37 @@ def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
     return found and ("queue" in filters or "/" not in key[0])
 
 
-def _measure_used(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    return _find_levels([_choose(use, use.used, filters)], record.now)
+def _measure_used(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    quotas = use.quotas
+    amounts, available = (_choose(quotas, each, filters) for each in (quotas.used, quotas.present))
+    return _find_levels(amounts, available, use.record.now)
 
 
-def _measure_borrowed(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    return _find_levels([_choose(use, find_borrowed(use), filters)], record.now)
+def _measure_borrowed(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    amounts, available = (_choose(use.quotas, each, filters) for each in (use.borrowed, use.quotas.present))
+    return _find_levels(amounts, available, use.record.now)
 
 
-def _measure_utilisation(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    use = read_quota_use(record)
-    changes = [_choose(use, each, filters) for each in (use.used, use.nominal)]
-    return _find_levels(changes, record.now)
+def _measure_utilisation(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    quotas = use.quotas
+    amounts, available = (_choose(quotas, each, filters) for each in (quotas.used, quotas.nominal))
+    return _find_shares(amounts, available, use.record.now)
 
 
-def _measure_occupancy(record: SimulationRecord, filters: Mapping[str, str]) -> Levels:
-    demand, capacity, resource = read_demand(record), record.capacity, filters.get("resource", "")
-    queues = [filters.get("queue", queue) == queue for queue in record.queues]
-    named = zip(demand.resources, demand.changes, strict=True)
-    asked = [_choose_rows(changes, queues) for name, changes in named if name == resource]
+def _measure_occupancy(use: RecordedUse, filters: Mapping[str, str]) -> Levels:
+    record, demand = use.record, use.demand
+    capacity, resource = record.capacity, filters.get("resource", "")
     steps = _choose_rows(read_steps(capacity.changes), [one == resource for one in capacity.resources])
-    nothing = _choose_rows(steps, [False] * len(capacity.resources))
-    return _find_levels([*(asked or [nothing]), steps], record.now)
+    queues = [filters.get("queue", queue) == queue for queue in record.queues]
+    if resource in demand.resources:
+        asked = _choose_rows(demand.changes[demand.resources.index(resource)], queues)
+    else:
+        asked = _choose_rows(steps, [False] * len(capacity.resources))
+    return _find_shares(asked, steps, record.now)
 
 
 # By metric: the levels of what filters choose. Filters name one resource.
-MEASURES: Mapping[str, Callable[[SimulationRecord, Mapping[str, str]], Levels]] = {
+MEASURES: Mapping[str, Callable[[RecordedUse, Mapping[str, str]], Levels]] = {
     "utilisation": _measure_utilisation,
     "used": _measure_used,
     "borrowed": _measure_borrowed,
@@ -84,27 +84,29 @@ def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChange
     return AmountChanges(*(column[mask] for column in changes))
 
 
-def _find_levels(changes: Sequence[AmountChanges], end: float) -> Levels:
-    """Return the levels of the sum of amounts from 0 to `end`, or of its share of a second sum, where there is any.
+def _find_levels(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
+    """Return the levels of the sum of amounts from 0 to `end`, while the sum of what is available is above 0."""
+    values, _, seconds = _sum_while_available(amounts, available, end)
+    return Levels(values, seconds, seconds)
 
-    changes: those of one sum or of both.
-    """
-    times = np.concatenate([np.zeros(1), *(each.times for each in changes)])
-    columns = np.zeros((len(times), len(changes)))
-    first = 1
-    for number, each in enumerate(changes):
-        columns[first : first + len(each.times), number] = each.amounts
-        first += len(each.times)
+
+def _find_shares(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
+    """Return the levels of the sum of amounts, divided by the sum of what is available, while that is above 0."""
+    values, wholes, seconds = _sum_while_available(amounts, available, end)
+    return Levels(values / wholes, seconds, seconds * wholes)
+
+
+def _sum_while_available(amounts: AmountChanges, available: AmountChanges, end: float) -> tuple[Floats, Floats, Floats]:
+    """Return the sums of amounts and of what is available, and for how many seconds they lasted, from 0 to `end`."""
+    times = np.concatenate([np.zeros(1), amounts.times, available.times])
+    columns = np.zeros((2, len(times)))
+    columns[0, 1 : 1 + len(amounts.times)] = amounts.amounts
+    columns[1, 1 + len(amounts.times) :] = available.amounts
     order = np.argsort(times, kind="stable")
-    values, *wholes = np.cumsum(columns[order], axis=0).T
+    values, wholes = np.cumsum(columns[:, order], axis=1)
     seconds = np.diff(np.append(times[order], end))
-    lasting = seconds > 0
-    weights = seconds
-    for whole in wholes:
-        lasting &= whole > 0
-        weights = seconds * whole
-        values = np.divide(values, whole, out=np.zeros(len(values)), where=lasting)
-    return Levels(values[lasting], seconds[lasting], weights[lasting])
+    lasting = (seconds > 0) & (wholes > 0)
+    return values[lasting], wholes[lasting], seconds[lasting]
 
 
 def find_mean(levels: Levels) -> float:

@@ -253,7 +253,7 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
 def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:
     try:
         if file.is_char_device():  # it may never end
-            raise refuse(f"{file}: is a device, and no file")
+            raise refuse(f"{file}: is a device, not a file")
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
     except _UNREADABLE as error:
@@ -457,11 +457,6 @@ def list_state_values(scenario: Scenario) -> dict[str, Value | None]:
     """Return the values of a scenario's state that may be drawn, by field; empty without a `State`."""
     state = scenario.spec.state
     return {"remaining": state.remaining, "runTime": state.run_time} if isinstance(state, State) else {}
-
-
-def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
-    """Return the values of work that may be drawn, None if not set, each with the function that parses it."""
-    return [(getattr(work, name), parse) for name, parse in PARSERS.items()]
 
 
 def _read_values(file: Path, parse: Any, refuse: Callable[[str], ScenarioError]) -> tuple[float, ...]:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.assertions import AssertionSyntaxError, choose_resource, judge, parse_assertion
 from muster.simulation.outcome.record import JobOutcome, SimulationRecord
+from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.outcome.verdicts import format_verdict
 
 
@@ -34,7 +36,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
     ],
 )
 def test_an_assertion(text, value, holds):
-    verdict = judge(parse_assertion(text, {}), JOBS, SimulationRecord(["w"]))
+    verdict = judge(parse_assertion(text, {}), JOBS, RecordedUse(SimulationRecord(["w"])))
     assert verdict.holds == holds
     assert verdict.value == (None if value is None else pytest.approx(value))
 
@@ -63,6 +65,12 @@ def test_an_assertion(text, value, holds):
         ("count(used) < 5", "used is none of submitted, started"),
         ("max(used) < 60%", "60% is not like 64, 4500m or 2Ti"),
         ("max(utilisation) < high", "high is not like 60% or 0.6"),
+        ("max(utilisation) < 60m", "60m is not like 60% or 0.6"),
+        ("max(utilisation) < 10.5", r"10.5 is 1050%: do you mean 10.5%\?"),
+        ("mean(occupancy) < 60", r"60 is 6000%: do you mean 60%\?"),
+        ("mean(occupancy) < 1.5", r"1.5 is 150%: do you mean 1.5%\?"),
+        ("mean(occupancy) < 101%", "101% is above 100%, which occupancy never exceeds"),
+        ("mean(occupancy) < 1000", "1000 is above 100%, which occupancy never exceeds"),
         ("p50(slowdown) < 60%", "60% is no number"),
     ],
 )
@@ -71,16 +79,32 @@ def test_what_is_no_assertion(text, problem):
         parse_assertion(text, {"queue": ["prod", "dev"]})
 
 
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("max(utilisation) < 150%", 1.5),
+        ("max(utilisation) < 10", 10.0),
+        ("max(occupancy) < .5", 0.5),
+        ("max(occupancy) <= 1", 1.0),
+        ("max(occupancy) <= 100%", 1.0),
+        ("max(used) < 60m", 0.06),
+    ],
+)
+def test_a_bound(text, bound):
+    assert parse_assertion(text, {}).bound == bound
+
+
 QUOTAS = [("prod", "spot", "cpu"), ("prod", "fixed", "cpu"), ("dev", "fixed", "cpu"), ("dev", "fixed", "memory")]
 
 
 def record_use():
     """For 100 s: `prod` has 4 CPUs, and from 50 s on 8. It uses 2 for 20 s, 6 for 60 s and then 2. `dev` uses a Gi."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, ("prod", "fixed", "cpu"), 4000)
-    record.quotas.set(0.0, ("dev", "fixed", "cpu"), 1000)
-    record.quotas.set(0.0, ("dev", "fixed", "memory"), 4 * 1024**3)
-    record.quotas.set(50.0, ("prod", "fixed", "cpu"), 8000)
+    record.quotas.set(0.0, "prod", {FlavorResource("fixed", "cpu"): 4000})
+    record.quotas.set(
+        0.0, "dev", {FlavorResource("fixed", "cpu"): 1000, FlavorResource("fixed", "memory"): 4 * 1024**3}
+    )
+    record.quotas.set(50.0, "prod", {FlavorResource("fixed", "cpu"): 8000})
     record.capacity.set(0.0, {"cpu": 8000, "memory": 4 * 1024**3})
     record.submit("w-0", 0, "prod", 2, 0, 0.0, 100.0)
     record.submit("w-1", 0, "prod", 4, 0, 20.0, 60.0)
@@ -120,19 +144,42 @@ def record_use():
 )
 def test_an_assertion_about_use(text, value, verdict):
     assertion = choose_resource(parse_assertion(text, {}), QUOTAS, {"cpu", "memory"})
-    result = judge(assertion, [], record_use())
+    result = judge(assertion, [], RecordedUse(record_use()))
     assert result.value == (None if value is None else pytest.approx(value))
     assert verdict is None or verdict in format_verdict(result)
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("mean(used) < 9", 100 / 60),
+        ("min(used) < 9", 1.0),
+        ("mean(borrowed) < 9", 20 / 60),
+        ("mean(utilisation) < 9", 1.0),
+    ],
+)
+def test_time_without_a_quota_does_not_count(text, value):
+    """A quota of 0 of which 1 CPU is borrowed, for 20 s; from 60 s to 100 s a quota of 2 CPUs, which is used."""
+    record = SimulationRecord(["w"])
+    record.quotas.set(0.0, "prod", {FlavorResource("spot", "cpu"): 0})
+    record.change(0.0, "prod", "spot", "cpu", 1000)
+    record.quotas.set(20.0, "prod", {})
+    record.change(30.0, "prod", "spot", "cpu", -1000)
+    record.quotas.set(60.0, "prod", {FlavorResource("spot", "cpu"): 2000})
+    record.change(60.0, "prod", "spot", "cpu", 2000)
+    record.now = 100.0
+    result = judge(choose_resource(parse_assertion(text, {}), [("prod", "spot", "cpu")], ()), [], RecordedUse(record))
+    assert result.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("max(used, queue=dev) < 1", "one resource is needed: write resource= with cpu, memory"),
+        ("max(used, queue=dev) < 1", "several resources match: add resource=cpu or resource=memory"),
         ("max(used, queue=prod, resource=memory) < 1", "there is no resource memory, but cpu"),
         ("max(used, queue=dev, flavor=spto) < 1", "there is no flavor spto, but fixed"),
         ("max(used, flavor=spot, resource=memory) < 1", "there is no resource memory, but cpu"),
-        ("max(occupancy) < 1", "one resource is needed: write resource= with cpu, gpu"),
+        ("max(occupancy) < 1", "several resources match: add resource=cpu or resource=gpu"),
         ("max(occupancy, resource=gup) < 1", "there is no resource gup: do you mean gpu"),
     ],
 )

@@ -14,6 +14,7 @@ from muster.simulation.outcome.comparison import (
 )
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.summary import summarize
+from muster.simulation.outcome.usechanges import RecordedUse
 
 
 def run(variant, seed, wait, queues=("q",)):
@@ -87,7 +88,7 @@ def run_with_huge_jobs(variant, seed, huge):
         record.submit(f"huge-{number}", 0, "q", 9, 0, 0.0, 10.0)
     record.now = 50.0
     jobs = list(record.jobs())
-    verdict = judge(parse_assertion("count(waiting) <= 2", {}), jobs, record)
+    verdict = judge(parse_assertion("count(waiting) <= 2", {}), jobs, RecordedUse(record))
     summary = summarize(jobs, [], 50.0, {f"huge-{number}" for number in range(huge)})
     return SimulationRun(variant, seed, summary, [verdict], huge)
 

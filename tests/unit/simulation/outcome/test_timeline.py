@@ -1,7 +1,9 @@
 import pytest
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline, list_rows
+from muster.simulation.outcome.usechanges import RecordedUse
 
 CPU = ("cpu", 1000)
 
@@ -9,8 +11,8 @@ CPU = ("cpu", 1000)
 def record_two_queues():
     """Queue `a` (2 CPUs) borrows a third; one of its jobs is evicted after 20 s, and starts again."""
     record = SimulationRecord(["w"])
-    record.quotas.set(0.0, ("a", "f", "cpu"), 2000)
-    record.quotas.set(0.0, ("b", "f", "cpu"), 2000)
+    record.quotas.set(0.0, "a", {FlavorResource("f", "cpu"): 2000})
+    record.quotas.set(0.0, "b", {FlavorResource("f", "cpu"): 2000})
     record.capacity.set(0.0, {"cpu": 4000})
     for number in range(3):
         record.submit(f"w-{number}", 0, "a", 1, 0, 0.0, 40.0)
@@ -29,7 +31,7 @@ def record_two_queues():
 
 
 def test_quotas_are_split_into_entitled_borrowed_and_lost():
-    quota = build_timeline(record_two_queues()).quotas["a", "f", "cpu"]
+    quota = build_timeline(RecordedUse(record_two_queues())).quotas["a", "f", "cpu"]
     assert [quota.used[at] for at in (0, 19, 20, 29, 30, 39)] == [3000, 3000, 2000, 2000, 3000, 3000]
     assert [quota.borrowed[at] for at in (0, 19, 20, 30)] == [1000, 1000, 0, 1000]
     assert [quota.lost[at] for at in (0, 19, 20, 39)] == [1000, 1000, 0, 0]
@@ -38,13 +40,13 @@ def test_quotas_are_split_into_entitled_borrowed_and_lost():
 
 def test_borrowing_follows_a_change_of_the_quota():
     record = record_two_queues()
-    record.quotas.set(10.0, ("a", "f", "cpu"), 500)
-    quota = build_timeline(record).quotas["a", "f", "cpu"]
+    record.quotas.set(10.0, "a", {FlavorResource("f", "cpu"): 500})
+    quota = build_timeline(RecordedUse(record)).quotas["a", "f", "cpu"]
     assert [quota.borrowed[at] for at in (9, 10, 25)] == [1000, 2500, 1500]
 
 
 def test_jobs_wait_before_they_start_and_after_an_eviction():
-    jobs = build_timeline(record_two_queues()).jobs
+    jobs = build_timeline(RecordedUse(record_two_queues())).jobs
     assert [jobs["a"].running[at] for at in (0, 20, 30)] == [3, 2, 3]
     assert [jobs["a"].waiting[at] for at in (0, 20, 30)] == [0, 1, 0]
     assert [jobs["b"].pods_waiting[at] for at in (19, 20, 39)] == [0, 2, 2]
@@ -53,14 +55,14 @@ def test_jobs_wait_before_they_start_and_after_an_eviction():
 
 
 def test_the_demand_of_running_jobs_is_the_use_of_nodes():
-    timeline = build_timeline(record_two_queues())
+    timeline = build_timeline(RecordedUse(record_two_queues()))
     assert list(timeline.demand) == [("a", "cpu")]
     assert [timeline.demand["a", "cpu"][at] for at in (0, 20, 30)] == [3000, 2000, 3000]
     assert set(timeline.capacity["cpu"]) == {4000}
 
 
 def test_rows_count_whole_cpus():
-    rows = [row for row in list_rows(build_timeline(record_two_queues())) if row.start == 0]
+    rows = [row for row in list_rows(build_timeline(RecordedUse(record_two_queues()))) if row.start == 0]
     found = {(row.of, row.queue): (row.capacity, row.used, row.borrowed, row.lost, row.waiting) for row in rows}
     assert found == {
         ("quota", "a"): (2.0, 3.0, 1.0, 1.0, None),
@@ -77,5 +79,5 @@ def test_rows_count_whole_cpus():
 def test_a_simulation_without_jobs_has_a_timeline(now):
     record = SimulationRecord(["w"])
     record.now = now
-    timeline = build_timeline(record)
+    timeline = build_timeline(RecordedUse(record))
     assert (len(timeline.edges), timeline.jobs, list(list_rows(timeline))) == (6 if now else 0, {}, [])

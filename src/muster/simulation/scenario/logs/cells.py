@@ -18,8 +18,8 @@ _NO_NUMBERS = _MISSING | {"unknown", "unlimited", "partition_limit"}
 # A duration in Slurm's format: `1-02:30:00`.
 _SLURM_SPAN = re.compile(r"(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.ASCII)
 # The requested memory as `sacct` writes it: of a node, of a CPU, or of the whole job since Slurm 21.08. It is in MiB
-# without a suffix.
-_SLURM_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)([nc]?)", re.ASCII)
+# without a suffix. The suffix `?` is a unit that `sacct` does not know, so the amount is unknown.
+_SLURM_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTP?]?)([nc]?)", re.ASCII | re.IGNORECASE)
 # An amount as Slurm writes it in a list of pairs, such as `10G` of memory. Its suffixes are powers of 1024.
 _SLURM_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMGTP])", re.ASCII)
 _SECONDS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -204,18 +204,21 @@ def _round_up(column: str, amount: float) -> int:
 
 
 def _compile_slurm_memory(cell: SlurmMemory, places: Mapping[str, int]) -> Number:
-    """Return a function that computes the requested memory of a pod, in bytes; None if the job requests none."""
+    """Return a function that computes the requested memory of a pod, in bytes; None if it is none or unknown."""
     text, name = compile_text(cell.column, places), cell.column
     cpus, nodes = _compile_factor(cell.times, places), _compile_factor(cell.per, places)
 
     def compute(row: Row) -> float | None:
-        if not (written := text(row)):
+        written = text(row)
+        if written.lower() in _NO_NUMBERS:
             return None
         if (amount := _SLURM_MEMORY.fullmatch(written)) is None:
             raise CellError(name, f"{written[:40]!r} is {_MEMORY}")
         number, unit, of = amount.groups()
-        share = {"n": 1.0, "c": (cpus(row) or 1.0) / (nodes(row) or 1.0)}.get(of, 1.0 / (nodes(row) or 1.0))
-        return _round_up(name, float(parse(f"{number}{unit or 'M'}i")) * share)
+        if unit == "?":
+            return None
+        share = {"n": 1.0, "c": (cpus(row) or 1.0) / (nodes(row) or 1.0)}.get(of.lower(), 1.0 / (nodes(row) or 1.0))
+        return _round_up(name, float(parse(f"{number}{unit.upper() or 'M'}i")) * share)
 
     return compute
 

@@ -103,7 +103,7 @@ def _split_lines(stream: IO[str]) -> Iterator[str]:
     while line := stream.readline(_LONGEST):
         number += 1
         if len(line) == _LONGEST and line[-1] not in "\r\n":
-            raise LogError(number, f"is longer than {_LONGEST >> 20} MiB, so that this is no such log")
+            raise LogError(number, f"the line is longer than {_LONGEST >> 20} MiB: this is not a log of this format")
         yield line
 
 

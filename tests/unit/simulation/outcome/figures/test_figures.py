@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.figures.fairness import average_known, index_shares, measure_shares
 from muster.simulation.outcome.figures.forecasts import trace_errors
 from muster.simulation.outcome.figures.nodes import list_sizes, split_numbers, split_room
@@ -14,6 +15,7 @@ from muster.simulation.outcome.figures.waits import name_size, trace_waits
 from muster.simulation.outcome.fragmentation import FreeRoom
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.outcome.timeline import build_timeline
+from muster.simulation.outcome.usechanges import RecordedUse
 
 AMOUNTS = st.lists(st.tuples(*[st.floats(0, 1e6)] * 3), max_size=20)
 
@@ -74,11 +76,11 @@ def test_a_curve_of_many_waits_has_few_points_and_never_falls():
 def test_fairness_counts_queues_that_hold_or_want_quota():
     record = SimulationRecord(["w"])
     for queue in ("a", "b", "idle", "without"):
-        record.quotas.set(0.0, (queue, "f", "cpu"), 0 if queue == "without" else 1000)
+        record.quotas.set(0.0, queue, {FlavorResource("f", "cpu"): 0 if queue == "without" else 1000})
     record.change(0.0, "a", "f", "cpu", 2000)
     record.submit("w", 0, "b", 1, 0, 5.0, 1.0)
     record.now = 10.0
-    timeline = build_timeline(record)
+    timeline = build_timeline(RecordedUse(record))
     shares = measure_shares(timeline, "cpu")
     assert {queue: share[0] for queue, share in shares.items()} == {"a": 2.0, "b": 0.0, "idle": 0.0}
     indexes = index_shares(timeline, shares)

@@ -53,8 +53,13 @@ def test_a_step_of_slurm_is_no_job(tmp_path):
         ("3000", 1500),
         ("1.5Gn", 1536),
         ("512Kn", 0.5),
+        ("4gn", 4096),
+        ("2000mC", 8000),
         ("0n", None),
         ("", None),
+        ("Unknown", None),
+        ("UNLIMITED", None),
+        ("16?n", None),
     ],
 )
 def test_the_memory_of_a_job_of_slurm_is_that_of_each_node(tmp_path, memory, mebibytes):
@@ -86,7 +91,7 @@ def test_a_log_whose_line_does_not_end_is_not_read_to_its_end(tmp_path, name):
     with file.open("wb") as stream:
         stream.truncate(1 << 40)  # without any block on the disk
     trace = Trace(file=name, columns=JobColumns(submit="at", run_time="for"))
-    with pytest.raises(LogError, match="line 1: is longer than 16 MiB"):
+    with pytest.raises(LogError, match=r"line 1: the line is longer than 16 MiB: this is not a log of this format$"):
         read_trace(file, trace)
 
 
@@ -94,5 +99,5 @@ def test_a_table_of_nodes_whose_line_does_not_end_is_not_read_to_its_end(tmp_pat
     file = tmp_path / "zero.csv"
     with file.open("wb") as stream:
         stream.truncate(1 << 40)
-    with pytest.raises(LogError, match="line 1: is longer than 16 MiB"):
+    with pytest.raises(LogError, match=r"line 1: the line is longer than 16 MiB: this is not a log of this format$"):
         read_node_table(file, NodePool(file=file.name, columns=NodeColumns(name="n", allocatable={"cpu": "c"})))
