@@ -54,12 +54,11 @@ def make_removal_script(options: Options) -> str:
 
     `options.kinds` are the kinds whose definitions are removed, with all their objects. Raises `BadAddressError`.
     """
-    takes_jobsets = "jobset" in options.kinds  # whichever controller manages JobSets
+    takes_jobsets = "jobset" in options.kinds  # also if another controller manages JobSets
     rest = [kind for kind in KUEUE_KINDS if kind not in (*_FIRST, WORKLOAD)]
     election = options.settings.leader_election
-    # Include objects that may have been installed before, as deleting absent objects does no harm: webhooks, and the
-    # right of
-    # a dashboard to act as others, which must not stay behind.
+    # Include objects that may have been installed earlier, because deleting absent objects does no harm: webhooks, and
+    # the dashboard's right to act as other users.
     installed = make_documents(replace(options, webhooks=True))
     if options.settings.muster.dashboard.identity_headers is None or not options.dashboard:
         installed += impersonation_documents(options.namespace, IdentityHeaders())

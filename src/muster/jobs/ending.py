@@ -18,10 +18,9 @@ STATUS_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "unco
 def make_job_failure(job: Job, verdict: Verdict) -> dict[str, Any]:
     """Return the strategic merge patch that makes a Job fail.
 
-    The patch sets the condition FailureTarget. The Job's controller then ends the pods, and the Job fails once they
-    have ended.
-    For a Job that MultiKueue manages, the patch sets the condition Failed at once, because no controller in this
-    cluster would end the Job.
+    The patch sets the condition FailureTarget. The Job's controller then ends the pods, and the Job fails after they
+    have ended. For a Job that MultiKueue manages, the patch sets the condition Failed at once, because no controller in
+    this cluster would end the Job.
     """
     types = (FAILURE_TARGET, FAILED) if managed_by(job) == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)
     why = {"reason": verdict.reason, "message": verdict.message}

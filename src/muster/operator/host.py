@@ -71,9 +71,8 @@ async def operate(
     """
     clock, random, ids, settings = RealClock(), Random(), Ids(), options.configuration
     transport = connect(options.connection, clock, random)
-    # Webhooks only read, as those of a standby do. So they continue with a transport of their own after a replica that
-    # has
-    # lost its Lease has closed the other one, until their port is closed.
+    # Webhooks only read, as those of a standby do. So they continue with a transport of their own, until their port is
+    # closed, after a replica that has lost its Lease has closed the other one.
     reading = connect(options.connection, clock, random)
     name = make_identity(options.host, ids.uid())
     pod = options.host if settings.features.is_enabled("VisibilityOnDemand") else ""

@@ -57,7 +57,7 @@ class ContainerLog:
     ) -> None:
         """Prepare to follow the log of a container.
 
-        raw: whether the server is Muster's own, which returns logs unchanged.
+        raw: whether to request the raw log, which only Muster's own server has. It records missing bytes, too.
         show: called with each piece of output.
         warn: called with a sentence about missing lines.
         excerpt: which lines to show.

@@ -1,4 +1,4 @@
-"""Cancel jobs, trials of sweeps, pod groups and CronJobs, and delete them on request."""
+"""Cancel jobs, trials of sweeps, pod groups and CronJobs; delete jobs and CronJobs on request."""
 
 from collections.abc import Iterable
 
@@ -153,7 +153,7 @@ def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
 
 
 async def cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool = False) -> Cancellation:
-    """Suspend a CronJob and cancel its running jobs, or delete the CronJob and its jobs.
+    """Suspend a CronJob and cancel its unfinished jobs, or delete the CronJob and its jobs.
 
     Raises `ApiError`, with code 403 before any change if the user may not cancel the CronJob's jobs.
     """

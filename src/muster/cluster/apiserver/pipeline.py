@@ -235,7 +235,7 @@ class ApiServer:
             case "get":
                 return await self._get(call)
             case "list" | "watch":
-                return await self._list(call)
+                return await self._list_or_watch(call)
             case "create":
                 _check_form(call)
                 return self._object(call, await self._writer.create(call), 201)
@@ -291,14 +291,15 @@ class ApiServer:
         entry = self._reader.get(call.key, call.resource, call.request.query)
         return self._object(call, self.shared.read_body(await load_entry(call.resource, entry)))
 
-    async def _list(self, call: Call) -> Response | Stream:
+    async def _list_or_watch(self, call: Call) -> Response | Stream:
+        """Answer a list, or a watch as an endless stream."""
         query = call.request.query
         options = list_options(query)
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            line = Flow(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
-            chunks = self._watcher.watch(line, *reading, as_events=call.request.as_events)
+            flow = Flow(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
+            chunks = self._watcher.watch(flow, *reading, as_events=call.request.as_events)
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _make_list_answer(call, await self._reader.list(*reading))
 

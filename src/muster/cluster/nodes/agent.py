@@ -289,7 +289,7 @@ class ProcessNode:
     def enforcement(self) -> str:
         """How the node enforces the resource limits of containers.
 
-        The value is set once the node has examined its machine.
+        The value is available only after the node has examined its machine.
         """
         assert self._kit is not None, "the node is equipped"
         groups = self._kit.cgroups

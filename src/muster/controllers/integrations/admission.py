@@ -108,8 +108,9 @@ def list_default_patches(
 
 
 def warn_of_unread_queue(kind: str, queue: object, before: object) -> str:
-    """Return the warning about a queue name on an object whose kind no enabled integration queues; "" for no warning.
+    """Return the warning that a queue name has no effect, because no integration for the kind is enabled.
 
+    Return "" if the name is empty or unchanged. The caller has checked the integrations.
     queue, before: the queue name now and before the update.
     """
     if not queue or queue == before:

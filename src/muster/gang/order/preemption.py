@@ -358,7 +358,8 @@ class _Reprieve:
     def _keep_thoroughly(self, bundles: Sequence[_Bundle]) -> None:
         """Restore all bundles if the gang then fits; otherwise try each half in the same way.
 
-        After many tries, restore only bundles that fit alongside the current placement.
+        When the tries are used up, restore no more bundles, or with `by_room` the bundles that fit beside the current
+        placement.
         """
         alive = list(self._list_alive(bundles))
         if not alive:

@@ -237,7 +237,10 @@ class Outlook:
         return self.estimate_all([key])[key]
 
     def estimate_all(self, keys: Iterable[str]) -> dict[str, StartEstimate]:
-        """Estimate in one simulation when the Workloads with these keys get quota; return the estimates by key."""
+        """Estimate in one simulation when the Workloads with these keys get quota; return the estimates by key.
+
+        Workloads that wait for a place in a topology whose nodes are not known are left out.
+        """
         return self._forecast.estimate(key for key in keys if self.tree.ledger.in_use or key not in self._unplaced)
 
     @cached_property

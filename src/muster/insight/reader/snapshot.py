@@ -74,7 +74,11 @@ async def add_decisions(client: Client, snapshot: Snapshot, namespace: str) -> S
 
 
 async def _read(client: Client, now: datetime, namespace: str, *, exact: bool) -> Snapshot:
-    # Workloads are read first: they change most often, and the revision should be the newest for them.
+    """Read each kind in the whole cluster, or in the namespace if the user may read no more.
+
+    exact: whether all kinds are read at the revision of the first list.
+    """
+    # Workloads are read first, because the snapshot has the revision of the first list.
     order = sorted(KINDS, key=lambda kind: kind != WORKLOAD)
     objects: dict[str, list[Document]] = {}
     missing: dict[str, str] = {}

@@ -15,7 +15,7 @@ T = TypeVar("T")
 class Rest(NamedTuple):
     """The Jobs that are left for the next slice.
 
-    has_new: whether the server has never refused some of them.
+    has_new: whether some of these Jobs have never been refused by the server.
     """
 
     is_empty: bool

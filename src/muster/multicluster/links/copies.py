@@ -314,7 +314,7 @@ class Copies:
 
 
 def make_cached_form(obj: Any) -> Any:
-    """Return an object of a worker in the form that the cache stores: without managedFields, and with time zones."""
+    """Return an object of a worker as the cache stores it: without managedFields, and with zones in its times."""
     return add_time_zone(remove_managed_fields(obj))
 
 

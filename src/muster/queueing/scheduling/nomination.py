@@ -53,7 +53,7 @@ class BestAssignment(Struct, frozen=True):
     mode: the mode of the assignment.
     unplaced: whether topology domains for its pods were missing in some flavor.
     gave_up: a sentence that says why the search for victims was stopped early; "" if it was complete.
-    bar: why the workload may not have the assignment although it fits; None if it may.
+    bar: why a possible assignment is withheld from a variant; `mode` is then NO_FIT. None if nothing withholds it.
     """
 
     assignment: Assignment

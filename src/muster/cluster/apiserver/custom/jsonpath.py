@@ -1,8 +1,8 @@
 """JSONPath for printer columns, the scale subresource and selectable fields.
 
-`compile_path` takes a path and returns a function that yields the matching values of a JSON value. The supported part
-of kubectl's JSONPath selects values: names, quoted names, indexes, slices, wildcards, recursive descent, and filters
-that compare one path with a literal. A path that matches no value yields nothing.
+`compile_path` takes a path and returns a function that yields the matching values of a JSON value. The supported steps
+of kubectl's JSONPath are names, quoted names, indexes, slices, wildcards, recursive descent, and filters that test
+whether a path exists or compare it with a literal. A path that matches no value yields nothing.
 """
 
 import json

@@ -245,8 +245,7 @@ class Writer:
             loaded = await load_entry(call.resource, entry)
             old = decode_entry(loaded)
             # A patched document shares parts with the document it was made from, and defaults change it in place. So
-            # `old`
-            # needs a copy of its own.
+            # `old` needs a copy of its own.
             is_patched = not call.subresource and call.verb == "patch"
             document = change(decode_entry(loaded) if is_patched else old)
             body = await self._replace(call, entry, old, document, options, as_stored=loaded is entry, applied=applied)

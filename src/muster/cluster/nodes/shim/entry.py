@@ -190,8 +190,7 @@ def _wait_for_command(pid: int) -> int:
 
     _signal.signal(_signal.SIGTERM, on_terminate)
     # A killed command is reaped, too. A PID namespace disappears only when all processes that entered it are reaped,
-    # and no
-    # other process would reap them.
+    # and no other process would reap them.
     status = os.waitpid(pid, 0)[1]
     return CANNOT_RUN if is_terminated else exit_code(status)
 

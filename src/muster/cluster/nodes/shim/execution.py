@@ -42,7 +42,7 @@ def become_container(
     """Turn the forked child into the container's process. On failure, write the reason to `failure` and exit.
 
     cgroup_procs: the files through which a process joins the container's cgroups.
-    usher: joins the cgroups for a process of an account; None if this process may do so itself.
+    usher: moves a process that runs as another Unix user into the cgroups; None if the process may do so itself.
     streams: the process's standard streams; -1 for an input without data.
     """
     try:

@@ -35,8 +35,8 @@ def refuse_forged_parts(kinds: Iterable[str], authorizer: Authorizer) -> Plugin:
     """Return the judging plugin that refuses forged parts: pods and jobs that name a job of the server as controller.
 
     Only the server's controllers may create such parts, which use the quota of that job. Members of `system:masters`,
-    such as these controllers, pass. If `managedBy` names another controller, its user passes with the right to write
-    the status of Workloads, because anybody may write such a name into the own job.
+    such as these controllers, pass. If that job's `managedBy` names another controller, users with the right to write
+    the status of Workloads pass, too. The name alone is not enough, because anybody can write it into their own job.
 
     kinds: the kinds of jobs to check.
     """
