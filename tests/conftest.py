@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import pytest_timeout
 from hypothesis import HealthCheck, settings
 
 # Machines differ and are shared: a slow draw is no failure, and neither is a slow example.
@@ -119,10 +120,10 @@ def pytest_make_collect_report(
     return report
 
 
-def _place_module(path: str, workers: int) -> float:
-    """Return where a test module begins, in shares of a worker; the same in every worker, which gets one share each."""
+def _place_module(path: str, workers: int) -> tuple[float, str]:
+    """Return where a test module begins, in shares of a worker, and its path; all workers need the same order."""
     worker, place = divmod(workers * zlib.crc32(path.encode()) / 2**32, 1)
-    return worker + place * (1 if path.startswith("tests/unit/") else SLOW_SHARE)
+    return worker + place * (1 if path.startswith("tests/unit/") else SLOW_SHARE), path
 
 
 def pytest_collection_finish() -> None:
@@ -148,6 +149,14 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Limit the time of a second attempt, too: pytest-timeout sets its timer once for all attempts of a test."""
+    if getattr(item, "execution_count", 1) > 1:  # set by pytest-rerunfailures
+        limits = pytest_timeout._get_item_settings(item)
+        item.config.hook.pytest_timeout_set_timer(item=item, settings=limits)
 
 
 @pytest.fixture

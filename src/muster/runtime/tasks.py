@@ -65,7 +65,10 @@ async def yield_ended_in_order(
             await asyncio.wait([running[0]])
             yield running.popleft()
     finally:
-        await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
+        await cancel(running)
+        for task in running:  # else asyncio logs the errors of tasks that failed together with the one that was yielded
+            if not task.cancelled():
+                task.exception()
 
 
 async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.CancelledError | None:

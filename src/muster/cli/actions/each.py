@@ -37,7 +37,7 @@ async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], N
 async def act_on_each(names: Iterable[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> None:
     """Call `act` for each name once, for several names at a time; print each outcome and failure when it is known.
 
-    Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` at once.
+    Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` once the names before have outcomes.
     """
     each = list(dict.fromkeys(names))
 

@@ -1,6 +1,7 @@
 """Acting on several names: order, failures, and how many at a time."""
 
 import asyncio
+import gc
 
 import click
 import pytest
@@ -76,7 +77,7 @@ def test_a_failure_is_printed_and_the_others_go_on(capsys, count):
 
 
 @pytest.mark.parametrize("count", [3, 300])
-def test_a_server_that_cannot_be_reached_ends_it(count):
+def test_a_server_that_cannot_be_reached_ends_it(count, caplog):
     begun = []
 
     async def greet(name):
@@ -86,3 +87,5 @@ def test_a_server_that_cannot_be_reached_ends_it(count):
     with pytest.raises(TransportError):
         act(map(str, range(count)), greet)
     assert len(begun) <= AT_ONCE
+    gc.collect()
+    assert not caplog.records  # such as of asyncio, about errors that nobody has seen
