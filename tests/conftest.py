@@ -8,7 +8,6 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-import pytest_timeout
 from hypothesis import HealthCheck, settings
 
 # Machines differ and are shared: a slow draw is no failure, and neither is a slow example.
@@ -155,7 +154,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Limit the time of a second attempt, too: pytest-timeout sets its timer once for all attempts of a test."""
     if getattr(item, "execution_count", 1) > 1:  # set by pytest-rerunfailures
-        limits = pytest_timeout._get_item_settings(item)
+        limits = item.config.pluginmanager.get_plugin("timeout")._get_item_settings(item)
         item.config.hook.pytest_timeout_set_timer(item=item, settings=limits)
 
 

@@ -65,10 +65,7 @@ async def yield_ended_in_order(
             await asyncio.wait([running[0]])
             yield running.popleft()
     finally:
-        await cancel(running)
-        for task in running:  # else asyncio logs the errors of tasks that failed together with the one that was yielded
-            if not task.cancelled():
-                task.exception()
+        await cancel(running)  # asyncio prints no error of a cancelled task that nobody asks for
 
 
 async def wait_through_cancellation(working: asyncio.Future[Any]) -> asyncio.CancelledError | None:
