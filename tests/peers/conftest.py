@@ -92,6 +92,19 @@ def open_session(kubeconfig: Path, home: Path) -> tuple[str, requests.Session]:
     return cluster["server"], session
 
 
+def play_client(command: list[str], namespace: str, server: Server, home: Path) -> None:
+    """Run a program against the server, in a new namespace that is its last argument; it prints `done` at its end."""
+    environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(home)}
+    url, session = open_session(server.kubeconfig, home)
+    with session:
+        session.post(f"{url}/api/v1/namespaces", json={"metadata": {"name": namespace}}).raise_for_status()
+    done = subprocess.run(
+        [*command, namespace], env=environment, capture_output=True, text=True, timeout=55, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout.endswith("done\n")
+
+
 @dataclass(frozen=True)
 class Release:
     """A kubectl on this machine."""

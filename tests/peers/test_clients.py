@@ -8,13 +8,12 @@ The JavaScript one is not a Python package: `.ci/run` installs it and says where
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.peers.conftest import open_session
+from tests.peers.conftest import play_client
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CLIENT_NODE = os.environ.get("MUSTER_CLIENT_NODE", "")
@@ -22,23 +21,11 @@ CLIENT_NODE = os.environ.get("MUSTER_CLIENT_NODE", "")
 
 @pytest.mark.parametrize("script", ["official", "asyncio_client", "kr8s_client", "lightkube_client", "kopf_client"])
 def test_python(server: Any, tmp_path: Path, script: str) -> None:
-    _play([sys.executable, str(SCRIPTS / f"{script}.py")], script.replace("_", "-"), server, tmp_path)
+    play_client([sys.executable, str(SCRIPTS / f"{script}.py")], script.replace("_", "-"), server, tmp_path)
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js here")
 @pytest.mark.skipif(not CLIENT_NODE, reason="MUSTER_CLIENT_NODE does not say where the client is")
 def test_javascript(server: Any, tmp_path: Path) -> None:
     package = Path(CLIENT_NODE) / "node_modules" / "@kubernetes" / "client-node"
-    _play(["node", str(SCRIPTS / "client_node.mjs"), str(package)], "client-node", server, tmp_path)
-
-
-def _play(command: list[str], namespace: str, server: Any, home: Path) -> None:
-    environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(home)}
-    url, session = open_session(server.kubeconfig, home)
-    with session:
-        session.post(f"{url}/api/v1/namespaces", json={"metadata": {"name": namespace}}).raise_for_status()
-    done = subprocess.run(
-        [*command, namespace], env=environment, capture_output=True, text=True, timeout=55, check=False
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert done.stdout.endswith("done\n")
+    play_client(["node", str(SCRIPTS / "client_node.mjs"), str(package)], "client-node", server, tmp_path)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from tests.peers.conftest import play_client
 
 pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(120)]
 
@@ -316,18 +317,5 @@ def test_logs(kubectl, tmp_path):
 
 
 def test_the_python_client(server: Any, tmp_path: Path) -> None:
-    scripts = Path(__file__).parent / "scripts"
-    environment = os.environ | {"KUBECONFIG": str(server.kubeconfig), "HOME": str(tmp_path)}
-    said = ""
-    for script in ("namespace", "official_streams"):
-        done = subprocess.run(
-            [sys.executable, str(scripts / f"{script}.py"), "official-streams"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=55,
-            check=False,
-        )
-        said = done.stdout
-        assert done.returncode == 0, f"{said}\n{done.stderr}"
-    assert said == "done\n"
+    script = Path(__file__).parent / "scripts" / "official_streams.py"
+    play_client([sys.executable, str(script)], "official-streams", server, tmp_path)
