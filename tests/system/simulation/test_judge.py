@@ -1,7 +1,17 @@
 """The judge of the fast engine: what it compares, and where it says that there is nothing to compare."""
 
 import pytest
-from tests.system.simulation.judge import BACK, CAME, ENDED, FIRST, OTHER_NODES, Unclear, configure, find_difference
+from tests.system.simulation.judge import (
+    BACK,
+    CAME,
+    ENDED,
+    FIRST,
+    OTHER_NODES,
+    Moment,
+    Unclear,
+    configure,
+    find_difference,
+)
 from tests.system.simulation.random_scenarios import RandomScenario
 from tests.system.simulation.test_full_engine import job, kueue, queue, work, write
 
@@ -52,12 +62,24 @@ def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):
     assert "past use" in outcome.why
 
 
-def test_quota_that_comes_free_part_by_part_may_make_a_job_take_other_flavors(tmp_path):
-    """Both engines evict the same two jobs first. The other flavors of the JobSet spare a third job in the cluster."""
-    scenario = RandomScenario(3958)
-    outcome = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
-    assert isinstance(outcome, Unclear)
-    assert "one after the other" in outcome.why
+def make_moment(at, evicted, victims):
+    return Moment(at, {"end": ["ended"], "evict": evicted}, victims=victims)
+
+
+@pytest.mark.parametrize(
+    ("victims", "late", "same"),
+    [({"a", "b"}, 0.3, True), ({"a", "c"}, 0.3, False), ({"a", "b"}, 10, False)],
+    ids=["the same first", "others first", "later"],
+)
+def test_quota_that_comes_free_part_by_part_may_make_a_job_take_other_flavors(victims, late, same):
+    """Both engines evict two jobs first. In the cluster, the other flavors of the preemptor spare the third job."""
+    fast, full = make_moment(100, ["a", "b", "c"], {"a", "b"}), make_moment(100 + late, ["a", "b"], victims)
+    assert fast.evicts_as(full) is same
+
+
+def test_one_victim_comes_free_as_a_whole():
+    fast, full = make_moment(100, ["a", "c"], {"a"}), make_moment(100, ["a"], {"a"})
+    assert not fast.evicts_as(full)
 
 
 def make_clusters(names):
