@@ -228,6 +228,15 @@ def test_changes_happen_to_the_cluster(tmp_path):
     assert states == [("n-0", "cordoned"), ("n-0", "ready"), ("n-1", "ready")]
 
 
+def test_jobs_that_start_on_the_new_nodes_of_a_pool_stay_there(tmp_path):
+    """They start on the first node while the cluster still adds the others."""
+    nodes = [{"name": "n", "count": 0, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
+    changes = [{"at": 400, "scale": {"pool": "n", "count": 6}}]
+    report = play(tmp_path, [work("a", [10, 20, 30], 1000)], nodes=nodes, changes=changes)
+    assert times(report) == [(name, 400, 1400) for name in ("a-0", "a-1", "a-2")]
+    assert [one.interruptions for one in report.jobs] == [0, 0, 0]
+
+
 def test_a_stopped_engine_decides_nothing(tmp_path):
     """The job that runs goes on, and the job that comes meanwhile waits for the engine."""
     works = [work("a", [10, 30], 100, queue="q")]

@@ -162,7 +162,9 @@ class Changes:
         self._show([name for name in nodes if self._states.uncordon(name)])
 
     def _scale(self, pool: str, count: int) -> None:
-        self._show(list(self._states.scale(pool, count)), empty=True)
+        changed = list(self._states.scale(pool, count))
+        self._interrupt_on(name for name in changed if self._states.get(name) is None)
+        self._show(changed)
 
     def _show(self, nodes: Iterable[str], *, empty: bool = False) -> None:
         """Report the current state of some nodes to the scheduler; remove nodes that no longer exist.
