@@ -27,7 +27,7 @@ class Address(Struct, frozen=True):
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether the address means all addresses of the machine, so that nobody can connect to the address itself."""
+        """Whether the address means all addresses of the machine, so that no client can connect to it by this name."""
         return self.host in _EVERYWHERE
 
 

@@ -1,4 +1,4 @@
-"""Detect when the time of day has jumped, as after a night of sleep, or when somebody set the clock.
+"""Detect when the time of day has jumped, as after a night of sleep, or when an administrator set the clock.
 
 Delays run by the monotonic clock. So code that waits for a time of day must decide again after a jump.
 """

@@ -51,7 +51,7 @@ class RunFacts:
     """Facts that a move has learned so far and that one read of the cluster does not show.
 
     tried: whether the server accepted Muster's documents in a dry run.
-    lease_free: whether only a replica of Muster, or nobody, renews the Lease.
+    lease_free: whether no replica other than Muster's renews the Lease.
     muster_leads: whether a replica of Muster renews the Lease.
     kueue_leads: whether a replica of Kueue's manager renews the Lease.
     given_back: whether all Workloads were handed back to Kueue.

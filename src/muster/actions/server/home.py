@@ -70,7 +70,7 @@ class Home(Struct, frozen=True):
 
     @property
     def login(self) -> Path:
-        """The kubeconfig of this user for a cluster that somebody else runs.
+        """The kubeconfig of this user for a cluster that another user runs.
 
         The command from `muster user add` writes it.
         """

@@ -1,1 +1,1 @@
-"""What commands do to a cluster, separate from their syntax and their output."""
+"""The actions of commands on a cluster, separate from the commands' syntax and output."""

@@ -272,7 +272,7 @@ class Database:
         try:
             self._connection.close()
         except sqlite3.Error as error:
-            # Nothing is lost: acknowledged writes are in the write-ahead log, and the next start reads them from there.
+            # The store loses nothing: the next start reads acknowledged writes from the write-ahead log.
             self._refuse(error)
         finally:
             self._presence.close()

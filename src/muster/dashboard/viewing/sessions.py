@@ -22,7 +22,7 @@ from muster.runtime.process.privatefiles import write_private
 LINK_LIFETIME = timedelta(minutes=1)
 SESSION_LIFETIME = timedelta(hours=12)
 # The maximum numbers of sessions and links, per user and in total. The oldest of the same user are dropped first, so
-# that nobody can sign others out.
+# that no page can sign other users out.
 _MOST_LINKS_EACH, _MOST_LINKS = 10, 2_000
 _MOST_SESSIONS_EACH, _MOST_SESSIONS = 20, 2_000
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 # The maximum number of characters of a worker's message.
 MOST_SAID = 500
 
-# What may be a time, or hold one.
+# The values that may be a time, or contain one.
 _HOLDERS = (datetime, tuple, Struct)
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")

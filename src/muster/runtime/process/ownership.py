@@ -3,7 +3,7 @@
 A process that can replace or change a file decides about its content, such as the server's address, the user's
 credentials, or a program to run. So a path is checked from the root on. Each directory on the way must belong to the
 superuser or to this process's user, and only its owner may change it (or it is one like /tmp, where users cannot change
-the files of others). Then nobody else can exchange the file at the end between its check and its use.
+the files of others). Then no other user can exchange the file at the end between its check and its use.
 """
 
 import errno

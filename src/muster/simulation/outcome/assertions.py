@@ -109,7 +109,7 @@ class Assertion(Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """What the measured value counts: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
+        """The unit of the measured value: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
         if self.metric in _MOST_SHARE:
             return "share"
         if self.is_of_use:

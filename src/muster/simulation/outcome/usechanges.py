@@ -19,7 +19,7 @@ class AmountChanges(NamedTuple):
 
 
 class QuotaUse(NamedTuple):
-    """What queues may use, and what they use of it.
+    """The quotas of queues over time, and their use.
 
     keys: the quotas, by the number that they have in the changes.
     present: 1 while there is a quota, even of 0.
@@ -32,7 +32,7 @@ class QuotaUse(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What running jobs ask for of each resource, by the number of the queue."""
+    """The requests of running jobs for each resource, by the number of the queue."""
 
     resources: Sequence[str]
     changes: Sequence[AmountChanges]

@@ -20,7 +20,7 @@ from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.throttle import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
 
-# Kinds whose writes nobody waits for: they share a commit with writes that somebody waits for.
+# Kinds whose writes no client waits for: they share a commit with writes that a client waits for.
 _UNHURRIED = frozenset({EVENT.resource, LEASE.resource})
 
 # An object and its kind.

@@ -44,7 +44,7 @@ _WHOLE_SECOND = 1  # times are stored without fractions
 
 
 class StartedPods(Struct, frozen=True):
-    """What the controller has observed of a group in the current epoch.
+    """The observations of a group by the controller in the current epoch.
 
     started: the indexes of the pods of each Job that have started (`Member`), by the UID of the Job.
     endpoint: the address and secret with which barriers connect to wait for the release; "" if there is none.
