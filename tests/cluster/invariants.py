@@ -12,7 +12,7 @@ from collections import defaultdict
 from typing import TypeVar
 
 from tests.kubeplane import KubePlane
-from tests.system.quota_audit import Books, reserved, squatters
+from tests.system.queueing.quota_audit import Books, reserved, squatters
 
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true

@@ -17,21 +17,12 @@ from tests.cluster.realworld import RealWorld
 from tests.cluster.retold import retold, sort_out
 from tests.cluster.test_webhooks import RIGHTS, Served
 from tests.kubeplane import kube_plane, needs_kubernetes
-from tests.system import (
-    test_admission,
-    test_devices,
-    test_gang_demands,
-    test_kep34,
-    test_pod_groups,
-    test_queue_status,
-    test_queued_jobs,
-    test_queued_jobs_elastic,
-    test_queued_jobsets,
-    test_queued_pods,
-    test_ready_admission,
-    test_topology,
-)
+from tests.system.gangs import test_gang_demands, test_kep34, test_pod_groups
+from tests.system.integrations import test_queued_jobs, test_queued_jobs_elastic, test_queued_jobsets, test_queued_pods
 from tests.system.plane import ELSEWHERE, Scenario
+from tests.system.queueing import test_admission, test_queue_status, test_ready_admission
+from tests.system.scheduler import test_devices
+from tests.system.topology import test_topology
 
 from muster.api.config import load as settings_of
 from muster.api.config.frameworks import BUILT_IN

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.conftest import Cluster, Replica, until
 from tests.documents import needs_the_peers
 from tests.kubeplane import needs_kubernetes
-from tests.system.left_by_kueue import Kueue, podset
+from tests.system.takeover.left_by_kueue import Kueue, podset
 
 from muster.api.batch import JOB
 from muster.runtime.clock import RealClock

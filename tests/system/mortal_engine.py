@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
-from tests.system.job_cluster import Wire
+from tests.system.jobs.job_cluster import Wire
 
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane

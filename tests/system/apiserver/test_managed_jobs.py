@@ -2,9 +2,9 @@
 
 import msgspec
 import pytest
-from tests.system import queueing_world
 from tests.system.apiserver.harness import JOBS, PODS, Api, api, api_under, job, pod
 from tests.system.plane import virtual
+from tests.system.queueing import queueing_world
 
 from muster.api.batch import JOB, Job
 from muster.api.config import load

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.system.apiserver.harness import MAPS, Api, api, config_map
 from tests.system.plane import World, virtual
-from tests.system.queueing_world import finish, flavor, local_queue, queue, workload
+from tests.system.queueing.queueing_world import finish, flavor, local_queue, queue, workload
 
 from muster.api.kueue import WORKLOAD
 from muster.cluster.apiserver.identity.users import User

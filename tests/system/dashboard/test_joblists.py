@@ -11,7 +11,7 @@ from tests.system.dashboard.test_job import begin, gang
 from tests.system.dashboard.test_rights import EVE, HERE, allow, grant
 from tests.system.dashboard.viewing import Viewing, viewing
 from tests.system.plane import World, virtual
-from tests.system.queueing_world import flavor, queue
+from tests.system.queueing.queueing_world import flavor, queue
 
 from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit

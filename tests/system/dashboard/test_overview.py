@@ -2,7 +2,7 @@
 
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
-from tests.system.queueing_world import flavor, local_queue, queue
+from tests.system.queueing.queueing_world import flavor, local_queue, queue
 
 from muster.api.core import NODE
 

@@ -7,7 +7,7 @@ import pytest
 from tests.system.dashboard.test_job import gang
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, under, virtual
-from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
+from tests.system.queueing.queueing_world import cohort, finish, flavor, local_queue, queue, workload
 
 from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit

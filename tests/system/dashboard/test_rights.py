@@ -7,7 +7,7 @@ import pytest
 from tests.system.dashboard.test_overview import submit
 from tests.system.dashboard.viewing import viewing
 from tests.system.plane import World, virtual
-from tests.system.queueing_world import flavor, queue
+from tests.system.queueing.queueing_world import flavor, queue
 
 from muster.api.batch import CRON_JOB
 from muster.api.core import NAMESPACE

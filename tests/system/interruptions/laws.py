@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.system.interruptions.kinds import LEAST, Order, has_failed, has_succeeded, retries_used
 from tests.system.interruptions.machines import CPUS
 from tests.system.interruptions.scene import QUEUE, QUOTA, Scene
-from tests.system.quota_audit import Books, reserved
+from tests.system.queueing.quota_audit import Books, reserved
 
 from muster.api.batch import Job
 from muster.api.conditions import find, is_true

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from random import Random as Chance
 
 import msgspec
-from tests.system import queueing_world
 from tests.system.interruptions.kinds import KEPT, MEMBER_OF, SIZE, Order
 from tests.system.interruptions.machines import MachineLeases, Machines
-from tests.system.job_cluster import Wire
+from tests.system.jobs.job_cluster import Wire
 from tests.system.mortal_engine import Engine
 from tests.system.plane import World
+from tests.system.queueing import queueing_world
 
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration

@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 from tests.system.simulation import test_changes as changes
 from tests.system.simulation import test_multikueue as multikueue
-from tests.system.test_simulation import FLAVOR, JOB, NODES, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, NODES, play, queue, scenario
 
 from muster.api.ours.decisions import Decision
 from muster.simulation.outcome.report import DECISIONS, write_report

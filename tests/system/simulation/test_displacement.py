@@ -1,7 +1,7 @@
 """Pods of high priority take the nodes of weaker ones, as the scheduler's own rules say."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
 
 HIGH = """
 ---

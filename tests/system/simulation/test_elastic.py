@@ -1,7 +1,7 @@
 """Elastic jobs of a simulation shrink for others, grow into free room, and work faster the more pods they have."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, play, queue, scenario
 
 from muster.simulation.scenario.source import ScenarioError
 

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 from tests.system.simulation.random_scenarios import RandomScenario
-from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, play, queue, scenario
 
 from muster.queueing.scheduling import cycle
 from muster.simulation.engine.keptforecast import KeptForecast

@@ -1,7 +1,7 @@
 """A job that may start with fewer pods takes as many nodes as it got quota."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
 
 ANNOTATION = "metadata: {annotations: {kueue.x-k8s.io/job-min-parallelism: '%d'}}"
 

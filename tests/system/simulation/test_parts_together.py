@@ -4,7 +4,7 @@ import pytest
 from tests.system.simulation import test_multikueue as clusters
 from tests.system.simulation import test_readiness as readiness
 from tests.system.simulation import test_state as states
-from tests.system.test_simulation import burst, scenario
+from tests.system.simulation.test_simulation import burst, scenario
 
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate

@@ -1,7 +1,7 @@
 """The pods of a job whose PodGroup asks for a level of a topology run in one domain of it, or the job waits."""
 
 import pytest
-from tests.system.test_simulation import play, scenario
+from tests.system.simulation.test_simulation import play, scenario
 
 from muster.simulation.scenario.source import ScenarioError
 

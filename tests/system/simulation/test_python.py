@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.test_simulation import FLAVOR, ROOT, burst, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, ROOT, burst, queue, scenario
 
 import muster
 from muster.simulation.runs import list_cases, simulate_all

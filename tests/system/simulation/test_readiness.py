@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from tests.system.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, NODES, burst, play, queue, scenario
 
 from muster.api.config import EMBEDDED, WaitForPodsReady
 from muster.api.config.types import RequeuingStrategy

@@ -1,7 +1,7 @@
 """What a simulation would ignore is refused before anything runs."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, burst, play, queue, scenario
 
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.simulate import simulate

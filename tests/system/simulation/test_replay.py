@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 from tests.system.plane import World, running
-from tests.system.test_simulation import FLAVOR, play, scenario
+from tests.system.simulation.test_simulation import FLAVOR, play, scenario
 
 from muster.api.batch import JOB, Job
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
-from tests.system.test_simulation import FLAVOR, JOB, NODES, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, NODES, queue, scenario
 
 from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.nodelog import NodeLog

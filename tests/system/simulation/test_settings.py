@@ -1,7 +1,7 @@
 """The Configuration among the manifests of a scenario decides."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, burst, play, queue, scenario
 
 from muster.simulation.scenario.source import ScenarioError
 

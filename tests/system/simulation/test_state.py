@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 import yaml
-from tests.system.queued_jobs import Queued, story
+from tests.system.integrations.queued_jobs import Queued, story
 
 from muster.api.batch import JOB
 from muster.api.core import POD

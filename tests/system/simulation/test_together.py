@@ -4,8 +4,8 @@ from collections import Counter
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.system.simulation.test_simulation import JOB, burst, play, queue, scenario
 from tests.system.simulation.test_topology import HOSTS, NODES, asking
-from tests.system.test_simulation import JOB, burst, play, queue, scenario
 
 SETTINGS = """
 ---

@@ -1,7 +1,7 @@
 """Jobs that ask for a topology start where admission places them, and wait while there is no place."""
 
 import pytest
-from tests.system.test_simulation import JOB, burst, play, queue, scenario
+from tests.system.simulation.test_simulation import JOB, burst, play, queue, scenario
 
 # Two racks of two hosts with two CPUs each.
 NODES = "".join(

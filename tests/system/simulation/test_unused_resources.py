@@ -1,7 +1,7 @@
 """A resource of nodes that is probably misspelt is named, and any other one is not."""
 
 import pytest
-from tests.system.test_simulation import FLAVOR, JOB, play, queue, scenario
+from tests.system.simulation.test_simulation import FLAVOR, JOB, play, queue, scenario
 
 from muster.simulation.outcome.page import render_report
 from muster.simulation.runs import list_cases, simulate_all

@@ -1,4 +1,4 @@
-"""What fits a screen. (That the terminal comes back: tests/e2e/test_screens.)"""
+"""What fits a screen. (That the terminal comes back: tests/e2e/terminal/test_screens.)"""
 
 import pytest
 
