@@ -29,7 +29,7 @@ class Submission(Struct, frozen=True, gc=False):
     roles: its pods, if they differ from the template's.
     user: the user who submitted it.
     gang: the number of pods with which it may start.
-    series: the common part of the names of its user's jobs of this kind.
+    series: a name that similar jobs of its user share; "" if unknown.
     startup: the seconds from when all its pods have nodes until they are ready.
     """
 
