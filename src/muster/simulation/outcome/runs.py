@@ -8,10 +8,10 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Runs:
-    """The runs of all jobs. A job that was evicted has several.
+    """The runs of all jobs. A job that was evicted, interrupted or resized has several runs.
 
     jobs, starts, ends: arrays with one entry per run; the end is NaN while the job runs.
-    lost: the seconds that an eviction wasted; NaN without an eviction.
+    lost: the seconds that an eviction or interruption wasted; NaN if the run ended otherwise.
     pods: the number of pods.
     continued: whether the job ran directly before, with another number of pods.
     demands: the number of the amounts that the job needs while it runs; see `amounts`.
@@ -56,7 +56,7 @@ class Runs:
     def end(self, job: int, at: float, *, lost: float = nan) -> None:
         """End the run of a job, if the job runs.
 
-        lost: the seconds of the run that an eviction wastes; NaN without an eviction.
+        lost: the seconds of the run that an eviction or interruption wastes; NaN if the run ends otherwise.
         """
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at

@@ -25,7 +25,7 @@ class QuotaSeries(Struct, frozen=True):
 
     nominal: the nominal quota.
     borrowed: the use above the nominal quota.
-    lost: the use that later evictions wasted.
+    lost: the use that later evictions and interruptions wasted.
     """
 
     nominal: Series
@@ -57,8 +57,8 @@ class Timeline(Struct, frozen=True):
 
     width: the width of a bin.
     edges: the limits of the bins, one more than there are bins; the last bin may be shorter.
-    quotas: by queue, flavor and resource.
-    jobs: by queue.
+    quotas: the quotas and their use, by queue, flavor and resource.
+    jobs: the jobs, by queue.
     demand: the amounts that running jobs request, by queue and resource.
     capacity: the capacity of the nodes, by resource; empty without nodes.
     """
@@ -72,7 +72,9 @@ class Timeline(Struct, frozen=True):
 
 
 class TimelineRow(Struct, frozen=True):
-    """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes. CPUs are whole CPUs.
+    """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes.
+
+    Amounts of CPU are in CPUs, not in millicores.
 
     of: `quota`, `jobs`, `pods` or `nodes`.
     capacity: the nominal quota, or the capacity of the nodes.
@@ -150,7 +152,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
 
 
 def _build_demand(bins: Bins, use: RecordedUse) -> dict[tuple[str, str], Series]:
-    """Return what running jobs ask for, by queue and resource: the mean of each bin."""
+    """Return the amounts that running jobs request, by queue and resource, as means over bins."""
     demand, queues = use.demand, use.record.queues
     series: dict[tuple[str, str], Series] = {}
     for resource, changes in zip(demand.resources, demand.changes, strict=True):
