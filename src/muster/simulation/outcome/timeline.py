@@ -39,8 +39,8 @@ class JobSeries(Struct, frozen=True):
 
     running, waiting, pods_running, pods_waiting: means over bins.
     backlog: the run times of waiting jobs times their pods, in seconds, as means over bins.
-    evictions: the number of evictions in each bin.
-    lost: the pod seconds that these evictions wasted.
+    evictions, interruptions: the number of running jobs that were evicted, or lost nodes, in each bin.
+    lost: the pod seconds that these evictions and interruptions wasted.
     """
 
     running: Series
@@ -49,6 +49,7 @@ class JobSeries(Struct, frozen=True):
     pods_waiting: Series
     backlog: Series
     evictions: Series
+    interruptions: Series
     lost: Series
 
 
@@ -135,6 +136,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
     wasted = undone[lost] * pods[run_jobs[lost]]
+    interrupted = to_floats(runs.interrupted)[lost]
     events = ends[lost], queues[run_jobs[lost]]
     columns = (
         average_steps(bins, running[0], queues[running[1]], running_signs, count),
@@ -142,8 +144,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
         average_steps(bins, running[0], queues[running[1]], running_signs * run_pods, count),
         average_steps(bins, times, queues[subjects], signs * pods[subjects], count),
         average_steps(bins, times, queues[subjects], signs * work[subjects], count),
-        sum_events(bins, *events, np.ones(len(events[0])), count),
-        sum_events(bins, *events, wasted, count),
+        *(sum_events(bins, *events, each, count) for each in (1.0 - interrupted, interrupted, wasted)),
     )
     present = set(np.unique(queues).tolist())
     rows = zip(*map(_to_series, columns), strict=True)
