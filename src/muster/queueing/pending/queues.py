@@ -480,6 +480,7 @@ class Queues:
 
         Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """
+        self._flush()
         pending = self._pending.get(queue)
         if pending is None:
             return {}
