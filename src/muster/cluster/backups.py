@@ -151,9 +151,11 @@ def check_absent(file: Path, *, replace: bool) -> None:
 
 
 def save(file: Path, home: Path, records: list[JournalRecord], revision: int, ran: bytes) -> None:
-    """Write a backup of these objects, the history of runs, and the keys in a home; then check it. Raises `OSError`.
+    """Write a backup of these objects, the history of runs, and the keys in a home; then check it.
 
     ran: the content of the history file; b"" for none.
+
+    Raises `OSError`, `DataDirectoryError`.
     """
     files = {f"{PKI}/{path.name}": path.read_bytes() for path in sorted((home / PKI).glob("*")) if path.is_file()}
     if ran:

@@ -74,7 +74,7 @@ class Running(Struct, frozen=True):
     complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def end(self) -> None:
-        """Terminate the pods gracefully, then stop the controllers.
+        """Terminate the pods gracefully, or leave them after `abandon`; then stop the controllers.
 
         The server answers until the last status is written.
         """

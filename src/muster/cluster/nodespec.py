@@ -87,7 +87,7 @@ def parse(text: str) -> NodeSpec:
 
 
 def _parse_played(text: str, kind: str, value: str) -> int:
-    """Return how many GPUs a process node should simulate. Raises `NodeSpecError`.
+    """Return how many GPUs a node of this kind should simulate. Raises `NodeSpecError`.
 
     text: the whole value of `--nodes`, for errors.
     """

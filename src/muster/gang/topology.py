@@ -34,8 +34,8 @@ class TopologyConstraint(Struct, frozen=True):
     """A constraint on how close together the pods of a gang must be. Without a level, they may be anywhere.
 
     levels: node labels, from the widest level to the narrowest.
-    required: the label of the level of which one domain must take all pods; "" for none.
-    preferred: the label of the level of which one domain should take all pods; "" for none.
+    required: the label of the level at which one domain must take all pods; "" for none.
+    preferred: the label of the level at which one domain should take all pods; "" for none.
     """
 
     levels: tuple[str, ...]

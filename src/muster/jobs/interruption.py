@@ -112,7 +112,8 @@ class Interruption(Struct, frozen=True):
 def interruption_of(pod: Pod) -> Interruption | None:
     """Return how the platform ended a pod.
 
-    Return None for a pod that runs, has succeeded, or failed by itself.
+    Return None for a pod that runs, has succeeded, failed by itself, or is being deleted for another reason, such as
+    by a user.
     """
     if pod.status.phase == "Succeeded" or not (pod.status.phase == "Failed" or is_deleting(pod)):
         return None

@@ -63,7 +63,7 @@ def find_notices(job: Job | JobSet, events: Collection[Event]) -> list[Notice]:
 
 
 def _has_started(job: Job | JobSet) -> bool:
-    """Return whether all workers of the job, or of one of its Jobs, were ready at the same time."""
+    """Return whether any pod of a Job, or any Job of a JobSet, is ready or has ended, or the JobSet has restarted."""
     if isinstance(job, JobSet):
         roles = job.status.replicated_jobs_status
         return bool(job.status.restarts) or any(role.ready or role.succeeded or role.failed for role in roles)

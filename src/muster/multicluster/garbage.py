@@ -49,7 +49,10 @@ class GarbageCollector(Reconciler):
         return self._interval if again is None else min(again, self._interval)
 
     async def _collect(self, cluster: RemoteCluster, keys: Iterator[str]) -> Result:
-        """Remove the leftovers of these workloads one by one; return when to check again, None if nothing remains."""
+        """Remove the leftovers of these workloads one by one.
+
+        Return the seconds until the next check; None if nothing remains.
+        """
         again = None
         for key in keys:
             if await self._is_gone(key) and not await remove(

@@ -16,10 +16,9 @@ from muster.runtime.refusals import ignoring
 
 
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
-    """Delete the copies of a workload's jobs in a worker, then its clone. Without the clone no copy can start.
+    """Delete the copies of a workload's jobs in a worker, and the clone if no copy is left; return whether none is.
 
-    Return whether all are deleted: the clone holds its quota until the jobs' pods have finished. Raises `ApiError`,
-    `TransportError`.
+    The clone holds the quota until the pods of the copies have finished. Raises `ApiError`, `TransportError`.
     """
     remaining = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
     await await_all_steps(remove_job(client, kind, job) for kind, job in remaining)

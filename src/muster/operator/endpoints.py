@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 def make_probe_handlers(
     settings: Health, unready: Callable[[], str], lacks: Callable[[], str] = str
 ) -> dict[str, Handler]:
-    """Return the handlers of `/healthz`, which always answers ok, and of `/readyz`, which says why it is not ready.
+    """Return the handlers of the probes: liveness always answers ok, and readiness says why the replica is not ready.
 
     unready: returns why the replica is not ready; "" if it is.
     lacks: returns a note for the response of a ready replica; "" for none.

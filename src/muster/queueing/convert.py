@@ -353,7 +353,7 @@ def _find_requeue_time(obj: kueue.Workload, settings: ConversionSettings) -> dat
 
 
 def requeues_behind(reason: str, settings: ConversionSettings) -> bool:
-    """Return whether an eviction for this reason requeues a workload behind others: it caused the eviction itself."""
+    """Return whether an eviction for this reason, which the workload itself caused, requeues it behind others."""
     return reason == ADMISSION_CHECK_EVICTION or (reason == PODS_READY_TIMEOUT and settings.by_eviction)
 
 

@@ -27,7 +27,10 @@ MOST_AMOUNTS = 16
 def describe_cycle(
     outcome: CycleOutcome, tree: Tree, find_subject: FindSubject, is_news: IsNews, now: datetime
 ) -> Iterator[Decision]:
-    """Yield one record for each admission of a cycle, then for each preemption, then for each workload that waits.
+    """Yield the records of a cycle: of admissions, preemptors and their victims, and workloads that wait.
+
+    A preemptor for which elastic workloads shrink has a record without victims. A workload that waits for the same
+    reason as before has none.
 
     find_subject: returns the job to which a workload belongs.
     is_news: returns whether a decision differs from the last one about the same job.

@@ -154,8 +154,8 @@ class Client:
         transform: applied to each object before its page is dropped. It returns the part of the object that the caller
         needs, in less memory.
 
-        If the server drops the revision before the last page (410), the client lists once more: in a single request if
-        there are no limits.
+        If the server drops the revision before the last page (410), the client lists once more, in a single request.
+        With limits, it raises that error instead.
         """
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits

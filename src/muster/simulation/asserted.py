@@ -32,7 +32,8 @@ _PODS = "pods"
 class Asserted(Struct, frozen=True):
     """The assertions about a variant.
 
-    lacking: the errors of those about all variants that name something which this variant lacks, by text.
+    own: the assertions to evaluate for this variant.
+    lacking: the errors about names that this variant lacks, by the text of the assertion.
     """
 
     own: Sequence[Assertion]
@@ -47,12 +48,13 @@ def read_assertions(
     variant: str,
     variants: Sequence[str],
 ) -> Asserted:
-    """Parse the assertions of a scenario and those of the command, and return those about a variant.
+    """Parse the assertions of a scenario and of the command; return the assertions about a variant.
 
-    variants: the names of all that are simulated.
+    more: the assertions of the command.
+    variants: the names of all simulated variants.
 
     Raises:
-        ScenarioError: an assertion is wrong, or is about this variant alone and names something that it lacks.
+        ScenarioError: an assertion is invalid, or names something that the only variant to evaluate it lacks.
     """
     scenario = reading.scenario
     known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
@@ -87,7 +89,7 @@ def read_assertions(
 def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], use: RecordedUse) -> list[AssertionResult]:
     """Return the results of the assertions about a variant.
 
-    An assertion that names what the variant lacks fails, except that a count of its jobs is 0.
+    An assertion with a name that the variant lacks fails, except that a count is 0 and is compared with the bound.
     """
     return [
         AssertionResult(one, None, holds=False)
@@ -102,10 +104,10 @@ def _refuse_option(why: str) -> ScenarioError:
 
 
 def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]) -> Assertion:
-    """Return an assertion, whose names the cluster has.
+    """Check the names in an assertion; return the assertion, with its resource if it is about use.
 
     Raises:
-        UnknownNameError: the cluster lacks one.
+        UnknownNameError: the cluster lacks one of the names.
         AssertionSyntaxError: the assertion must name a resource.
     """
     queues = [one.metadata.name for one in site.cluster_queues]
@@ -120,7 +122,7 @@ def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]
 
 
 def _list_quotas(site: Site, workers: Sequence[WorkerSite]) -> Iterator[QuotaKey]:
-    """Yield the quotas that ClusterQueues ever have, those of worker clusters as `CLUSTER/QUEUE`."""
+    """Yield all quotas that ClusterQueues have at any time; a queue of a worker cluster is named `CLUSTER/QUEUE`."""
     scopes = [("", site), *((f"{name}/", worker.site) for worker in workers for name in worker.reading.names)]
     for scope, one in scopes:
         changed = (each.definition for each in one.redefinitions)

@@ -68,12 +68,12 @@ class Comparing(Struct, frozen=True):
 
 
 def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
-    """Return all variants of scenarios, each scenario itself first, each with all values of the sweeps.
+    """Return a case for each scenario and each of its variants, at each point of the sweeps.
 
     seed: the first seed of all cases; None for the seed of the first scenario.
 
     Raises:
-        ScenarioError: a scenario cannot be read, or two variants have the same name.
+        ScenarioError: a scenario cannot be read, two variants have the same name, or a sweep is invalid.
     """
     cases: list[Case] = []
     for origin in origins:
@@ -173,9 +173,9 @@ def simulate_all(
 
 
 def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Sequence[str], shelf: LogShelf) -> None:
-    """Raise `ScenarioError` if a case cannot be simulated, or if all cases lack a name in an assertion.
+    """Raise `ScenarioError` if a case cannot be simulated, or if an assertion names something that every case lacks.
 
-    The names are those of queues and sources of work.
+    An assertion may name, for example, a queue or a source of work.
     """
     lacking: dict[str, list[ScenarioError | None]] = {}  # by the text of the assertion
     for case in cases:
@@ -238,7 +238,7 @@ def _open_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 @cache
 def _get_own_shelf() -> LogShelf:
-    """Return the logs that this process of a pool has read."""
+    """Return the cache of logs of this process of a pool."""
     return LogShelf()
 
 

@@ -212,7 +212,10 @@ def _find_directory() -> Path:
 
 
 def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] | None:
-    """Return the seconds until the tasks get the signal before the time limit, and its number; None for no signal."""
+    """Return the seconds until the tasks get the signal before the time limit, and its number.
+
+    Return None if they get no signal, or if its time is over.
+    """
     told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
     if not told or not end:
         return None

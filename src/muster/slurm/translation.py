@@ -270,7 +270,7 @@ def _take_environment(options: _ScriptOptions, environment: Container[str]) -> l
 def _find_notice(options: _ScriptOptions, *, has_limit: bool) -> values.Notice | None:
     """Return the signal before the time limit; None for no signal or, as in Slurm, without a time limit.
 
-    Without a limit, the option is recorded as ignored. Raises `OptionError` for a signal before the start.
+    Without a limit, the option is recorded as ignored. Raises `LineError`, also for a signal before the start.
     """
     notice, limit = options.parsed("signal", values.parse_signal), options.parsed("time", values.parse_seconds)
     if notice is None or has_limit:

@@ -137,7 +137,7 @@ def renew_what_is_due(held: Held, names: Iterable[str], now: datetime) -> Held:
 
 
 def next_due(held: Held) -> datetime | None:
-    """Return when the next renewal may be due; None if nothing needs renewal."""
+    """Return when the next renewal may be due; None if the authority or the serving certificate is missing."""
     if held.signer is None or held.server is None:
         return None
     signer, server = held.signer.certificate, held.server.certificate

@@ -97,7 +97,7 @@ class ProcessNode:
     outlive_server: whether containers continue after the server is killed, so that the next server finds them.
     Otherwise they are killed whenever the server exits.
     defaults: environment variables (PATH, HOME) for pods that do not set them.
-    states: the directories of jobs that outlive their pods; None if there are none.
+    states: the state directories of jobs, which outlive the jobs' pods; None if there are none.
     guest: the machine's identity if the node joins another cluster. Such a node requests no more than a kubelet may
     read, and deletes logs with their pods. Its fence (`fence.py`) kills pods after too long without the server.
     holder: the holder identity in the node's Lease; by default the node's name.
@@ -349,7 +349,7 @@ class ProcessNode:
         return machine.take_part(machine.discover(self._state, gpus), *share)
 
     async def _watch_gpu_health(self, gpus: Gpus) -> None:
-        """Check the GPUs at intervals: assign unhealthy ones to no new pod, and reconcile the pods that use them."""
+        """Check the GPUs at intervals: assign unhealthy ones to no new pod, and reconcile all pods after a change."""
         health = Health(list(gpus.devices.values()), self._state)
         while True:
             try:
@@ -470,9 +470,9 @@ class ProcessNode:
             runner.end(EndDecision("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill the containers of a pod whose object no longer exists.
+        """Kill the containers of a pod that is finished or deleted, and remove its volumes.
 
-        forget: whether to remove the pod's files, too.
+        forget: whether the pod is deleted, so that its other files are removed, too, except logs that are kept.
         """
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
@@ -604,7 +604,7 @@ class ProcessNode:
     async def _write_status(self, runner: PodRunner, plan: PodPlan) -> bool:
         """Write the pod's status if it changed; return False if the pod's object no longer exists.
 
-        Raises `ApiError`.
+        Also return False if the node stops and the server cannot store the final status. Raises `ApiError`.
         """
         patch = _make_status_patch(runner, plan)
         if patch is None:
@@ -626,7 +626,7 @@ class ProcessNode:
         return True
 
     async def _delete_pod(self, pod: Pod) -> None:
-        """Delete the object of a pod whose deletion was requested and whose containers have terminated."""
+        """Delete the object of a pod whose containers have terminated."""
         try:
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
         except ApiError as error:

@@ -86,7 +86,10 @@ class Connection:
         return lambda: follow(shim.directory, self._clock)
 
     def dial(self, pod: Pod) -> Dial:
-        """Return a function that connects to a port of the pod. Raises `ApiError` (400) if the pod does not run."""
+        """Return a function that connects to a port of the pod, or raises OSError.
+
+        Raises `ApiError` (400) if the pod does not run.
+        """
         runner = self._find_runner(pod)
         if not runner.running:
             raise bad_request(f"unable to forward port because pod is not running. Current status={pod.status.phase}")

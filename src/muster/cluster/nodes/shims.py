@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class ShimError(Exception):
-    """A failure to start a shim. No program of the container has run."""
+    """A failure to start a shim, or a command in its container. The program or command has not run."""
 
 
 class ClaimedError(Exception):
@@ -79,7 +79,7 @@ class ShimRecord(msgspec.Struct, frozen=True):
 
 
 class Shim:
-    """A running shim, as the server sees it. `pid` is only for display.
+    """A running shim, as the server sees it. `pid` serves only to read /proc and to display it.
 
     Signals are sent by pidfd, so they reach exactly this process, or nothing after it has exited.
     """

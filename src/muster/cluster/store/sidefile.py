@@ -28,8 +28,7 @@ def open_or_set_aside(
     schema: the statements that create its tables.
     name: the content of the file, for the sentence.
 
-    Raises:
-        SideFileError: the file can be neither used nor renamed.
+    Raises `SideFileError` if the file can be neither used nor replaced.
     """
     try:
         return _open(path, version, schema), ""

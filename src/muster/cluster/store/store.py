@@ -419,7 +419,7 @@ class Store:
     async def compact(self, keep_after_revision: int) -> None:
         """Delete the changes up to a revision; the objects stay. Watches from earlier revisions get `Compacted`.
 
-        The deletion runs in steps between commits. Raises `WriteRefused` if the disk is full.
+        The deletion runs in steps between commits. Raises `WriteRefused` if the disk is full or has failed.
         """
         revision = min(keep_after_revision, self.revision)
         if revision <= self.oldest:
@@ -432,7 +432,7 @@ class Store:
             await self._journal.compact(revision)
 
     async def pack(self) -> None:
-        """Pack the bodies of all objects, so that they use less memory.
+        """Pack the bodies of all committed objects, so that they use less memory.
 
         A running store packs each object after a while.
         """

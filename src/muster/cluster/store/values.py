@@ -142,4 +142,4 @@ class Snapshot(NamedTuple):
     """The contents of the store at one revision; later writes do not change it."""
 
     revision: int
-    entries: tuple[Entry, ...]  # sorted by (namespace, name)
+    entries: tuple[Entry, ...]  # sorted by (namespace, name); unsorted if it contains all resources

@@ -65,7 +65,7 @@ class Observer(Generic[T]):
     def _start(self, job: T) -> dict[str, str]:
         """Return an annotation for the Workload with the start time of the job.
 
-        The result is empty unless the readiness timeout (Kueue KEP-349) counts from the start of the job.
+        The result is empty unless the job runs and the readiness timeout (Kueue KEP-349) counts from its start.
         """
         started = self._integration.started_at(job)
         if not self._notes_start or started is None or self._integration.is_suspended(job):

@@ -63,7 +63,7 @@ class FoundSurroundings(Struct, frozen=True):
         return namespace_object.metadata.labels if namespace_object is not None else {}
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return the metadata of the owner that the reference names; None if its kind does not queue."""
+        """Return the metadata of the owner in a reference; None if it is missing, or if its kind does not queue."""
         kind = self.above.get((reference.api_version, reference.kind))
         owner_object = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
         return owner_object.metadata if owner_object is not None else None

@@ -39,7 +39,7 @@ _ALWAYS_GANGS: Final = (JOB_SET, JOB)
 def gang_sources(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
 ) -> list[GangSource[Any]]:
-    """Return the sources of gangs: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then single pods.
+    """Return the sources of gangs: PodGroups; JobSets and Jobs, queued or not; kinds that queue; plain pod groups.
 
     A kind that the Configuration does not name need not be served, so it is not watched.
     """

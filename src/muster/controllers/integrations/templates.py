@@ -43,7 +43,11 @@ def equals_where_injected(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
 
 
 def make_operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return a JSON patch with the effect of a merge patch of this module on a template at this path."""
+    """Yield the operations of a JSON patch that changes the template at a path as a merge patch of this module would.
+
+    now: the template to change.
+    patch: the merge patch.
+    """
     if metadata := patch["metadata"]:
         written = {field: _merge_maps(getattr(now.metadata, field), change) for field, change in metadata.items()}
         yield _put(f"{path}/metadata", msgspec.structs.replace(now.metadata, **written))

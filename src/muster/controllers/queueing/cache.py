@@ -404,9 +404,9 @@ class QueueingCache:
         self.notifier.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
-        """Place the workloads again whose pods now get other defaults.
+        """Place the workloads again whose requests may have changed.
 
-        concerned: returns whether a workload is one of them.
+        concerned: returns whether the requests of a workload may have changed.
         """
         for workload in self.workloads.all():
             if concerned(workload):

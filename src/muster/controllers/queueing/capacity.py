@@ -78,7 +78,7 @@ def _whole_of(queue: ClusterQueue) -> str:
 
 
 def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    """Return whether anything other than the status changed."""
+    """Return whether a ClusterQueue changed in its spec, or in how its quota depends on nodes or other queues."""
     if old is None or new is None:
         return True
     return (old.spec, is_following_nodes(old), _whole_of(old)) != (new.spec, is_following_nodes(new), _whole_of(new))

@@ -250,7 +250,7 @@ class Definitions:
 def is_only_status(
     old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
 ) -> bool:
-    """Return whether only the status changed. That happens often, and does not matter here."""
+    """Return whether spec, annotations and deletion are unchanged, so that the change does not matter here."""
     if old is None or new is None or old.spec != new.spec:
         return False
     before, after = old.metadata, new.metadata

@@ -45,8 +45,8 @@ _ALL: Final = "devices"
 class ClaimedDevices:
     """The device counts of workloads, by the current ResourceClaimTemplates, DeviceClasses and ResourceSlices.
 
-    changed: called when the count of some workloads may have changed.
-    read_again: called with the key of each workload whose count may have changed.
+    changed: called with a predicate that selects the workloads whose count may have changed.
+    read_again: called with the key of a workload whose ResourceClaimTemplate changed.
     matches: returns whether a device matches an expression; None to ignore devices.
     """
 
@@ -91,7 +91,10 @@ class ClaimedDevices:
         return count_devices(podsets, self._rules, templates, self._extended, fleet)
 
     def problem(self, workload: Workload) -> str:
-        """Return why the devices of a workload cannot be counted; "" if they can. Raises `QuantityError`."""
+        """Return why the devices of a workload cannot be counted; "" if they can.
+
+        A workload with a problem is remembered for `review`. Raises `QuantityError`.
+        """
         problem = self.count(workload).problem
         if problem:
             self._lacking.add(key_of(workload))

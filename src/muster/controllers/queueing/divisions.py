@@ -1,4 +1,6 @@
-"""Keep the quotas that follow from the nodes' capacity, of the ClusterQueue that follows it and of its parts.
+"""Keep the quotas of ClusterQueues that share the capacity of the nodes.
+
+One ClusterQueue, the whole, follows the nodes; its parts own some of its quota.
 
 The tree gets the quotas as decided here (`quota.division`) as soon as a node, a part or the whole changes. The written
 quota of the whole follows later (`capacity`). So no order of writes, and no crash between two writes, assigns any

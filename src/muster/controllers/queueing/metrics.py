@@ -67,9 +67,10 @@ _BY_WORKLOAD = ("admitted_workloads_total", "admission_wait_time_seconds")
 class _SeriesKey(NamedTuple):
     """The label values that select the series of a change.
 
-    local: name and namespace of the LocalQueue; None if it has no metrics of its own.
+    queue: the name of the ClusterQueue.
+    local: the name and namespace of the LocalQueue; None if it has no metrics of its own.
     priority_class: the priority class of the workload; "" if it has none.
-    workload: further labels of the workload in some metrics.
+    workload: the values of the labels that some metrics copy from the workload.
     """
 
     queue: str

@@ -218,7 +218,7 @@ class NodeReplacement(Reconciler):
         return None if succeeded and succeeded >= sum(lost_of(one, host) for one in holder.places) else 0.0
 
     async def _mark(self, workload: Workload, lost_hosts: Sequence[str]) -> None:
-        """Add the lost nodes to the status of the Workload."""
+        """Write the lost nodes to the status of the Workload, in place of the nodes named there; () removes them."""
         self._named_until[key_of(workload)] = self._clock.monotonic() + AGAIN_SECONDS
         status = msgspec.structs.replace(
             workload.status, unhealthy_nodes=tuple(UnhealthyNode(name=one) for one in lost_hosts)
@@ -255,7 +255,7 @@ class NodeReplacement(Reconciler):
 
 
 def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> WorkloadStatus:
-    """Return the status of a workload with new topology domains for its pods."""
+    """Return the status of a workload with new topology domains for its pods, and without lost nodes."""
     assert status.admission is not None, "it has places"
     by_name = {places.podset: assignment_of(places) for places in new_places}
     podsets = tuple(
@@ -320,7 +320,7 @@ def _is_of_one_pod(workload: Workload) -> bool:
 
 
 def _is_awaiting_admission(workload: Workload) -> bool:
-    """Return whether the workload waits for its first admission."""
+    """Return whether the workload has no admission although it is neither evicted nor finished."""
     conditions = workload.status.conditions
     ended = is_true(conditions, EVICTED) or is_true(conditions, FINISHED)
     return workload.status.admission is None and not ended

@@ -33,8 +33,8 @@ class RosterChange(Struct, frozen=True):
 
     key: the key of the pod's gang.
     before: the key of the pod's previous gang, usually the same.
-    due: whether the gang must be reconciled: a pod began or ceased to wait for a node, a pod that the gang's source
-    counts changed, or resource claims of a pod were created.
+    due: whether the gang must be reconciled: a pod began or ceased to wait for a node or to be a victim of preemption,
+    a pod that the gang's source counts changed, or resource claims of a pod were created.
     freed: whether room became free.
     moved: whether a pod was bound to a node, or changed a field that affinity or spread rules of other pods read.
     """

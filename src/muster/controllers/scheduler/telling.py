@@ -31,10 +31,10 @@ class Teller:
         self._clock = clock
 
     async def publish_wait(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
-        """Publish that these pods of a gang do not fit: an event on the carrier and the first pod, a condition on each.
+        """Publish that these pods of a gang wait for room: events on the carrier and the first pod, and conditions.
 
-        If only the reason changes, only the first pod's condition is updated. Autoscalers add nodes for pods with the
-        condition, so it reports nothing but a lack of room.
+        Each pod gets the condition PodScheduled=False; of pods that already have it, only the first is updated.
+        Autoscalers add nodes for pods with the condition, so it reports nothing but a lack of room.
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
         now = self._clock.now().replace(microsecond=0)
@@ -56,7 +56,10 @@ class Teller:
         self._recorder.event(make_reference(POD, pod), "Warning", reason, sentence)
 
     def report_bindings(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
-        """Record events on the nodes to which pods were bound: one event for a whole gang, on its carrier."""
+        """Record to which nodes pods were bound: one event on the carrier for several pods, otherwise one on each pod.
+
+        carrier: None for pods without one.
+        """
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
             node_names = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")

@@ -57,7 +57,7 @@ class Victims:
     ) -> GangPreemption | Protected | Refusal | None:
         """Return the pods to evict so that a gang fits, or why eviction does not help.
 
-        Return None if the gang may not preempt, or if no gang of lower priority runs.
+        Return None if the gang may not preempt, or if no gang of lower priority runs and no pod is being deleted.
 
         extra_use: the amounts on each node that are reserved for other gangs, minus those of pods that are being
         deleted.

@@ -52,7 +52,7 @@ def find_page_objection(part: Part, workers: int) -> str:
 
 
 def list_growths(part: Part) -> list[int]:
-    """Return the numbers of additional workers to forecast: one, and the maximum that the bounds allow.
+    """Return the numbers of additional workers to forecast: one and, for an elastic job, the most that it may get.
 
     The result is empty if the bounds allow no more workers.
     """

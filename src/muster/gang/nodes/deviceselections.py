@@ -1,8 +1,8 @@
 """Track the selections of devices that claims request. Each is a resource of every node with devices.
 
 Users choose selectors freely, so at most `MOST_SELECTIONS` selections are tracked at a time. A selection that no claim
-requests any more stays until another selection needs its slot, because the next job often requests the same one. The
-claims of one namespace use at most `MOST_OF_NAMESPACE` selections, so that no namespace takes all slots.
+requests any more stays until another one needs its slot, because the next job often requests the same one. The claims
+of one namespace have at most `MOST_OF_NAMESPACE` tracked selections, so that no namespace takes all slots.
 """
 
 from collections import Counter, defaultdict
@@ -52,7 +52,7 @@ class Selections:
     def set_claim(self, key: str, selections: Sequence[Selection]) -> FollowedChange:
         """Record the selections that a claim now requests, none if it was deleted; return what changed.
 
-        A claim that requests more selections than the share of a namespace gets no slot.
+        The selections of a claim that requests more than `MOST_OF_NAMESPACE` are not tracked.
         """
         selections = selections if len(selections) <= MOST_OF_NAMESPACE else ()
         if selections == self._wanted.get(key, ()):
@@ -80,10 +80,9 @@ class Selections:
         return FollowedChange(len(self._followed) > count_before - len(forgotten), forgotten)
 
     def _follow(self) -> bool:
-        """Track selections of claims that had no slot so far, while there are free slots.
+        """Track selections that were left out so far, while fewer than `MOST_SELECTIONS` are tracked.
 
-        Return whether all of them got a slot. A namespace that has used up its share gets no more slots, even if some
-        are free.
+        Return False if this limit left some out. A namespace gets at most `MOST_OF_NAMESPACE` in any case.
         """
         for namespace in list(self._left_out):
             for key in list(self._left_out[namespace]):
@@ -105,7 +104,7 @@ class Selections:
         return len(has) + sum(one.resource not in has for one in selections) <= MOST_OF_NAMESPACE
 
     def _release(self, namespace: str, selections: Sequence[Selection]) -> None:
-        """Subtract a claim's selections from the share that its namespace uses."""
+        """Subtract a claim's selections from the tracked selections of its namespace."""
         of_namespace = self._of_namespace[namespace]
         for one in selections:
             of_namespace[one.resource] -= 1

@@ -366,7 +366,7 @@ class Forecasts:
         return {one.metadata.uid: names[key] for key, one in self.snapshot.by_key.items()}
 
     def serves(self, workload: Workload, now: datetime) -> bool:
-        """Return whether the forecasts are recent enough for a Workload, which waits for the same as in the snapshot.
+        """Return whether the forecasts are recent enough, and the Workload waits for the same as in the snapshot.
 
         They are valid for a number of seconds in proportion to the number of Workloads, so that they take a bounded
         part of a reader's time, but at most for `MOST_SERVED`.

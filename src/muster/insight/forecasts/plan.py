@@ -54,7 +54,10 @@ class ObjectPlan:
 
     @property
     def verdict(self) -> Verdict:
-        """The worse of the verdicts on quota and placement: "starts", "preempts", "waits" or "never"."""
+        """The worse of the verdicts on quota and placement: "starts", "preempts", "waits" or "never".
+
+        An object without a forecast waits. So does an object whose pods never fit, if `note` tells of another outcome.
+        """
         if self.never:
             return "never"
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):

@@ -28,7 +28,7 @@ class WorkerAttempt(Struct, frozen=True):
     pod, uid: the name and the UID of the pod that ran it.
     path, query: the URL path and query of its log.
     gone: whether the pod is deleted.
-    newest: whether it is the last run in its pod.
+    newest: whether it is the last run of the container in its pod.
     """
 
     rank: str

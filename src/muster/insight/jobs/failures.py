@@ -241,7 +241,7 @@ def _drop_controls(line: str) -> str:
 def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     """Return why a job failed: the failures of pods, or the limit that it exceeded; and how often it restarted.
 
-    Without a failed pod, return the message of the job's condition.
+    If no pod failed, or the job failed for another reason, return the message of the job's condition.
     """
     whole = max(end.restarts - job.interruptions + job.suspensions, 0)
     restarted = _describe_restarts(whole, job.job_restarts if end.by_pods else 0, "had been", "had been")
@@ -314,7 +314,7 @@ def _gave_up_waiting(pod: Pod) -> bool:
 
 
 def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
-    """Return why pods of an unfinished job failed, and how often the job restarted; "" if no pod failed."""
+    """Return how often an unfinished job was interrupted and restarted, and why its pods failed; "" for neither."""
     failed_pods = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
     failures = find_failures(job, (pod for pod in failed_pods if not job.is_excused(pod)))
     count = max(job.failed, len(failures))

@@ -91,7 +91,7 @@ class JobState(Struct, frozen=True, gc=False):
 
     @property
     def hopeless(self) -> bool:
-        """Whether the queue or the scheduler has reported that the job cannot start."""
+        """Whether the queue can never admit the job, or the job waits for another known reason without a queue."""
         return self.stuck and (self.quota_state is None or self.quota_state.final)
 
     @property
@@ -160,7 +160,7 @@ OPEN = NeverVerdict()
 
 
 def tells_never(reason: str) -> bool:
-    """Return whether the reason in a job's row says that the job can never start."""
+    """Return whether the reason in a job's row says that the job can never start, or not as things are."""
     return reason.startswith((_NEVER, _NOT_AS_THINGS_ARE))
 
 
@@ -452,7 +452,7 @@ def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
     """Return the exit code of a finished job and a text on its failure.
 
     The code is 0 for a completed job, the exit code of the worker that failed first, or 124 for a job that exceeded its
-    time limit. It is 1 if neither a pod nor the history has an exit code.
+    time limit. It is 1 for a cancelled job, or if neither a pod nor the history has an exit code.
 
     late: the pods that had not started when the group's start timed out.
     """

@@ -10,7 +10,7 @@ from muster.insight.record import JobRecord
 
 
 class WorkerCounts(Struct, frozen=True):
-    """The number of a job's workers: wanted, running, ready (ready workers also run) and finished."""
+    """The number of a job's workers: wanted, running, ready (ready workers also run) and succeeded."""
 
     wanted: int
     running: int

@@ -126,7 +126,7 @@ def explain_inactive(conditions: Sequence[Condition]) -> str:
 
 
 def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
-    """Return why a job waits; if `reason` only says that its ClusterQueue is inactive, with why it is.
+    """Return the reason why a job waits. If it only says that the ClusterQueue is inactive, add why that is so.
 
     For a queue that a user stopped, nothing is added: that user knows why, and `muster why` names the command that
     resumes it.

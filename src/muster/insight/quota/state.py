@@ -270,7 +270,10 @@ def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], st
 
 
 def display_name(meta: ObjectMeta, namespace: str) -> str:
-    """Return the display name of a Workload: its job's name, preceded by the namespace if that is not `namespace`."""
+    """Return the display name of a Workload: the name of its only owner, or else its own name.
+
+    The namespace precedes the name if it is not `namespace`.
+    """
     owners = meta.owner_references
     name = owners[0].name if len(owners) == 1 else meta.name
     return name if meta.namespace == namespace else f"{meta.namespace}/{name}"

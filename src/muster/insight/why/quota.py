@@ -133,7 +133,8 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
 def _tabulate_needs(readings: JobReadings) -> list[str | DetailTable]:
     """Return a table of the job's requests and the quota of its queue; empty without requests.
 
-    Sentences about requests that exceed all quota follow the table.
+    Sentences follow the table: about the fewest pods with which the job starts, or else about requests that exceed all
+    quota.
     """
     if not readings.needs:
         return []

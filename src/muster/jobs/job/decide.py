@@ -154,7 +154,9 @@ class _Decision(Struct, frozen=True):
         return Deletion(member.pod, untrack and not suspended, suspended)
 
     def _find_untracked(self) -> tuple[Pod, ...]:
-        """Return the running pods without the tracking finalizer that should stay, to add the finalizer again.
+        """Return the active pods that should stay but lack the tracking finalizer, to add the finalizer again.
+
+        Return () if the Job has ended or is being deleted.
 
         A controller that was killed between removing the finalizer and deleting the pod leaves such a pod. Without the
         finalizer the pod would run and never count.

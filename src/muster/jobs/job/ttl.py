@@ -7,7 +7,7 @@ from muster.jobs.job.conditions import finish
 
 
 def find_expiry(job: Job) -> datetime | None:
-    """Return the time from which the Job is to be deleted; None if it has not ended or has no TTL."""
+    """Return when the Job may be deleted; None if it has not ended, has no TTL, or is already being deleted."""
     end = finish(job)
     ttl = job.spec.ttl_seconds_after_finished
     if end is None or ttl is None or job.metadata.deletion_timestamp is not None:

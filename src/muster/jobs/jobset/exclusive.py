@@ -15,7 +15,7 @@ from muster.api.meta import LabelSelector, LabelSelectorRequirement
 
 
 def is_placed_by_us(pod: Pod) -> bool:
-    """Return whether Muster adds affinity to a pod of a JobSet, because no nodes are reserved for its Job by label."""
+    """Return whether Muster may place a pod by affinity: it is of a JobSet, and labels reserve no nodes for its Job."""
     annotations = pod.metadata.annotations
     return names.JOBSET_NAME in annotations and names.NODE_SELECTOR_STRATEGY not in annotations
 

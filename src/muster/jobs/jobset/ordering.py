@@ -22,7 +22,9 @@ class Startup(Struct, frozen=True):
 def find_startable_roles(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     """Return which roles may start now, by the counts in the status.
 
-    records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except Jobs that depend on others.
+    records: the counts of each role's Jobs. A suspended JobSet gets all its Jobs except Jobs that depend on others. Of
+    an in-order JobSet that is not suspended, only the first role that has not started yet may start; none once all
+    roles have started.
     """
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}

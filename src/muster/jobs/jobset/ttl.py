@@ -7,7 +7,7 @@ from muster.jobs.jobset.terms import finish
 
 
 def find_expiry(jobset: JobSet) -> datetime | None:
-    """Return the time from which the JobSet is to be deleted; None if it has not ended or has no TTL."""
+    """Return when the JobSet may be deleted; None if it has not ended, has no TTL, or is already being deleted."""
     end, ttl = finish(jobset), jobset.spec.ttl_seconds_after_finished
     if end is None or end.last_transition_time is None or ttl is None:
         return None

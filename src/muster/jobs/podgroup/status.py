@@ -90,7 +90,7 @@ def _write_coscheduling(
 def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: GroupState) -> str:
     """Return the phase by the rules of the coscheduling plugin's controller.
 
-    A finished or failed group keeps its phase.
+    A finished or failed group keeps its phase, and so does a group without pods.
     """
     census, least, old = standing.census, group.spec.min_member or 0, group.status.phase
     if old in ("Finished", "Failed") or not census.members + census.failed:
@@ -142,7 +142,10 @@ def _make_older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> 
 
 
 def _set_unschedulable(conditions: tuple[C, ...], standing: GroupState, make: _Make[C]) -> tuple[C, ...]:
-    """Return the conditions with one that says why the group cannot be scheduled, or that it can be again."""
+    """Return the conditions with one that says why the group cannot be scheduled, or that it can be again.
+
+    A group without pods has no such condition. It stays unchanged while the group waits without a reason.
+    """
     if standing.reason:
         return _set_condition(conditions, make(UNSCHEDULABLE, "True", standing.reason, standing.message))
     if standing.stage is Stage.EMPTY:

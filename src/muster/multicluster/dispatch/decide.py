@@ -373,7 +373,11 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Return whether a clone must be deleted: it is another workload's, is outdated, or can never get quota again."""
+    """Return whether the objects in a cluster must be deleted.
+
+    That is so if the cluster is not chosen for the workload, if the job belongs to another workload, or if the clone is
+    outdated, has finished or can never get quota again.
+    """
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload

@@ -37,7 +37,7 @@ class Remote(Struct, frozen=True):
     lost_since: when the connection was lost; None while connected. The objects in a lost cluster are not known.
     workload: the clone; None if there is none.
     job: the clone's job; None if there is none.
-    is_barred: whether a foreign job has the name; it is never changed.
+    is_barred: whether a foreign object, which this manager never changes, has the name of an object to create.
     is_tried: whether this manager has attempted to connect since its start.
     seconds: the estimated wait; None if it is not known or does not matter.
     """
@@ -134,9 +134,9 @@ def dispatch_settings(configuration: MultiKueue, began: datetime) -> DispatchSet
 class DispatchPlan(Struct, frozen=True):
     """The plan for one workload.
 
-    home: to store before any other step if it differs from the stored home; then decide again. A home is given up only
-    if a read of that cluster shows none of the workload's objects, or if the cluster is given up as lost.
-    status: to store if it differs.
+    home: the home to store before any other step if it differs from the stored home; then decide again. A home is given
+    up only if a read of that cluster shows none of the workload's objects, or if the cluster is given up as lost.
+    status: the status to store if it differs from the stored one.
     create: the clusters that get a clone.
     align: the cluster whose clone gets the workload's priority and pod counts.
     remove: the clusters where the job, and then the clone, are deleted.

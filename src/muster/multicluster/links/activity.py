@@ -85,7 +85,10 @@ def find_check_activity(
 
 
 def find_activity_of_clusters(cluster_names: Sequence[str], clusters: Mapping[str, bool]) -> Activity:
-    """Return the activity of a check that sends workloads to clusters of these names. clusters: those that exist."""
+    """Return the activity of a check that sends workloads to clusters of these names.
+
+    clusters: the existing clusters by name, with whether each is active.
+    """
     missing = [name for name in cluster_names if name not in clusters]
     inactive = [name for name in cluster_names if not clusters.get(name, True)]
     if not missing and not inactive:

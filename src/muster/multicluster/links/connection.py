@@ -249,7 +249,7 @@ class RemoteCluster:
         return Copies(self._around, client, self._note_change, self._note_served_kinds)
 
     async def _check_identity(self, config: "ConnectionConfig", copies: Copies) -> None:
-        """Check that the cluster is the same as before. Raises `BrokenError`."""
+        """Raise `BrokenError` if the cluster may be another one than before, or if its identity cannot be stored."""
         identity = Identity(copies.uid or "", endpoint_of(config.cluster))
         try:
             problem = await self._register.admit(self.name, identity, lambda workload: bool(copies.jobs_of(workload)))

@@ -7,7 +7,7 @@ _HASH = 5
 
 
 def workload_name(kind: str, group: str, name: str, uid: str, extra: str = "") -> str:
-    """Return the name of the Workload of an object: `job-NAME-HASH`, cut so that it stays a valid name.
+    """Return the name of the Workload of an object: `KIND-NAME-HASH`, shortened if it would be too long.
 
     group: the API group of the object, "" for the core.
     extra: distinguishes several Workloads of one object (its generation).

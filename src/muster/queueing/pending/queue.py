@@ -55,7 +55,7 @@ class Parked(Struct, frozen=True):
 
 
 class EquivalenceClass:
-    """A set of waiting workloads that fit or do not fit together, because they request the same.
+    """A set of waiting workloads with equal requests: if the first of them does not fit, none of them fits.
 
     needs: every flavor and resource that they might use.
     places: the sort keys of the workloads.
@@ -258,7 +258,7 @@ class PendingQueue:
         return local_queue, workload.priority, at.loose, own, make_class_key(workload.podsets)
 
     def is_after(self, workload: WorkloadInfo, at: Place, other: WorkloadInfo, before: Place) -> bool:
-        """Return whether a workload is tried only after another workload, even if that one is no longer waiting.
+        """Return whether a workload is certainly tried after another workload, which need not be waiting any more.
 
         That is so if no workload of this queue passes another, or if both are of one class.
 
@@ -271,7 +271,7 @@ class PendingQueue:
         return self._identify(workload, at) == self._identify(other, before)
 
     def is_behind(self, workload: WorkloadInfo, at: Place) -> bool:
-        """Return whether a workload that was added now would not be tried before some waiting workload.
+        """Return whether a workload added now would certainly be tried after some waiting workload.
 
         at: the workload's sort key.
         """
@@ -314,9 +314,9 @@ class PendingQueue:
         self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
-        """Reopen the classes that might use some of the freed quota.
+        """Reopen the classes that might use some of the freed quota, or whose user had reached a limit.
 
-        Return whether the queue now has a workload to try.
+        Return whether a class or the parked head is to be tried again.
 
         freed: the flavors and resources of the freed quota; None for any.
         """
@@ -336,7 +336,10 @@ class PendingQueue:
         return bool(woken)
 
     def wake_unplaced(self) -> bool:
-        """Reopen the classes that found no topology domain for their pods; return whether one can be tried."""
+        """Reopen the classes that found no topology domain for their pods.
+
+        Return whether a class or the parked head is to be tried again.
+        """
         woken = [equivalence for equivalence in self._aside if equivalence.unplaced]
         for equivalence in woken:
             self.reopen(equivalence)

@@ -36,7 +36,7 @@ from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue
 from muster.queueing.pending.users import find_foreigner
 from muster.queueing.quota.tree import Node
 
-# The `until` of a workload that waits until the caller adds it again.
+# The reason of a workload that backs off, or that waits until the caller adds it again.
 HELD_BACK: Final = PendingReason("PendingEvaluation", "The workload waits before it is queued again")
 _NOT_SELECTED: Final = PendingReason("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
@@ -245,7 +245,7 @@ class Queues:
         return self._usage
 
     def copy(self, names: Iterable[str]) -> "Queues":
-        """Return a copy of these ClusterQueues and their waiting workloads, all of them to be tried."""
+        """Return a copy of these ClusterQueues and their waiting workloads, without the results of earlier tries."""
         copy = Queues()
         copy._labels, copy._stopped, copy._usage = self._labels.copy(), self._stopped.copy(), self._usage.copy()
         for name in names:
@@ -264,12 +264,12 @@ class Queues:
         return rules
 
     def is_behind(self, workload: WorkloadInfo) -> bool:
-        """Return whether a workload added now would not be tried before some waiting workload of its ClusterQueue."""
+        """Return whether a workload added now would certainly be tried after a waiting workload of its ClusterQueue."""
         pending = self._pending.get(workload.queue)
         return pending is not None and pending.is_behind(workload, place(workload))
 
     def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
-        """Return whether a workload is tried only after another one of its ClusterQueue, which need not be waiting."""
+        """Return whether a workload is certainly tried after another one of its ClusterQueue, which need not wait."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None
@@ -403,7 +403,10 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits, from the last decision about it or its equivalence class; None without one."""
+        """Return why a workload waits: an obstacle, or the last decision about its equivalence class.
+
+        Return None if the workload does not wait, or if nothing has been decided about it yet.
+        """
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -477,6 +480,7 @@ class Queues:
 
         Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """
+        self._flush()
         pending = self._pending.get(queue)
         if pending is None:
             return {}
@@ -504,8 +508,9 @@ class Queues:
         return pending.classes if pending is not None else (0, 0)
 
     def sum_requests(self, queue: str) -> dict[str, int]:
-        """Return the total requests of the pending workloads, by resource.
+        """Return the total requests of a ClusterQueue's pending workloads, by resource.
 
+        The result is empty if the ClusterQueue does not exist.
         Resources of the ClusterQueue that no workload requests count 0. Resources that the ClusterQueue does not have
         are included, except the number of pods.
         """

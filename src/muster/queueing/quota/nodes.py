@@ -61,7 +61,7 @@ def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource,
 def cover_same(part: tuple[ResourceGroup, ...], whole: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
     """Return the part's resource groups, extended by the resources that only the whole queue has.
 
-    The part has a quota of 0 of these resources, so it can only borrow them.
+    The part gets a quota of 0 of these resources, so it can only borrow them.
     """
     if len(part) != 1 or len(whole) != 1:
         return part

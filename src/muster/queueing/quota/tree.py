@@ -183,7 +183,7 @@ class Node:
                 node, amount = parent, beyond
 
     def remove(self, usage: Usage) -> None:
-        """Undo `add`."""
+        """Remove usage from the node and its ancestors, as the inverse of `add`."""
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
@@ -320,7 +320,7 @@ class Tree:
             self.ledger.take(workload.places)
 
     def holder(self, key: str) -> WorkloadInfo | None:
-        """Return the workload with this key, if it holds quota."""
+        """Return the workload with this key; None if it holds no quota."""
         node = self._holding.get(key)
         return node.workloads[key] if node is not None else None
 

@@ -151,7 +151,7 @@ class StartForecast(Struct):
     _certainty: Certainty = Certainty.SURE
     _because: str = "there is room for it"
     _estimates: dict[str, StartEstimate] = field(default_factory=dict)  # by key of a workload that started
-    _takeovers: dict[str, str] = field(default_factory=dict)  # by key of who preempts: whose place it takes
+    _takeovers: dict[str, str] = field(default_factory=dict)  # by key of a preemptor: a reason that names its victims
     _next_ends: list[tuple[datetime, str, datetime | None, _Rest]] = field(default_factory=list)
     _cycles: int = 0  # at the current time of the simulation
     _may_admit: bool = True  # whether another cycle at this time may change something

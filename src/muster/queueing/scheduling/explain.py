@@ -28,9 +28,9 @@ def explain_wait(assignment: Assignment) -> str:
 
 
 def describe_considered(assignment: Assignment) -> str:
-    """Return the flavors that were tried without success, in the format of the message of the event QuotaReserved.
+    """Return the tried flavors that do not fit or would borrow.
 
-    These flavors had too little free quota.
+    The format is that of the message of the event QuotaReserved.
     """
     notes = ((podset.name, ", ".join(map(_format_attempt, _find_notable(podset)))) for podset in assignment.podsets)
     return " | ".join(f"{name}: {note}" for name, note in notes if note)

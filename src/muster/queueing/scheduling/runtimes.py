@@ -1,4 +1,4 @@
-"""Read from Workloads for how long they held quota. Pure."""
+"""Read the times for which Workloads held quota, and find the probable run times of new runs. Pure."""
 
 import re
 from collections import deque
@@ -62,8 +62,8 @@ class PastRuns:
     def find(self, traits: Traits, limit: timedelta | None = None) -> tuple[timedelta, ...]:
         """Return probable run times of a new run, from the most similar group of past runs.
 
-        limit: the time after which the run is stopped; None for no limit. If the past runs had limits, the same
-        fractions of this limit are returned.
+        limit: the time after which the new run is stopped; None for no limit. Past runs that had a limit then count by
+        the fraction of their limit for which they ran.
         """
         groups = (self._runs.get(group, ()) for group in _list_groups(traits))
         runs = next((some for some in groups if len(some) >= _ENOUGH), self._runs.get((traits.queue,), ()))

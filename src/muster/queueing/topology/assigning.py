@@ -52,7 +52,10 @@ def assign_places(
 def find_places_now(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: CapacityLedger
 ) -> tuple[Places, ...] | None:
-    """Return the topology domains where all pods of an assignment have room now; None if some have no room."""
+    """Return the topology domains where all pods of an assignment have room now; None if some have no room.
+
+    The result is empty if the assignment needs no topology domains.
+    """
     if not needs_places(assignment, flavors):
         return ()
     with_places, failed = _find_places(assignment, podsets, flavors, ledger)

@@ -93,7 +93,9 @@ class CapacityLedger:
         self._invalidate()
 
     def occupy(self, uid: str, node: str, requests: Amounts) -> None:
-        """Record a pod on a node, unless a workload's topology assignment counts the pod already.
+        """Record a pod on a node. Does nothing if the same pod is already recorded with the same requests.
+
+        The caller leaves out pods that a workload's topology assignment counts.
 
         uid: the UID of the pod.
         """

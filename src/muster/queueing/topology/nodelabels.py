@@ -47,7 +47,7 @@ class NodeLabels:
         self._forgot = False
 
     def set_node(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Set the labels of a node; return whether an earlier result changed.
+        """Set the labels of a node; return whether an earlier result of `could_take` may have changed.
 
         labels: the labels; None for a deleted node.
         """

@@ -12,7 +12,7 @@ from muster.gang.shapes import MOST, Amounts
 def read_occupied(pod: Pod) -> Amounts | None:
     """Return the amounts that a pod requests from its node.
 
-    Return None if the pod has ended, or if a topology assignment of its workload counts it already.
+    Return None if the pod has no node or has ended, or if a topology assignment of its workload counts it already.
     """
     if not pod.spec.node_name or is_finished(pod) or _has_places(pod):
         return None

@@ -39,7 +39,7 @@ class Lanes(Generic[T]):
     def pop(self, is_wanted: Callable[[T], bool]) -> T | None:
         """Remove and return the next wanted item; None if no wanted item waits.
 
-        Unwanted items before it in its lane are dropped.
+        Unwanted items that the search meets before it are dropped.
         """
         return self._pop_from(self._lanes, is_wanted)
 

@@ -57,7 +57,7 @@ class FieldChange(Struct, frozen=True):
         return ".".join(steps).replace(".[", "[")
 
     def repeats(self, other: "FieldChange") -> bool:
-        """Return whether this change sets the same field to the same value as the other change.
+        """Return whether this change sets the same value as another change of the same field.
 
         An object with other owners counts as another object, although it has the same name.
         """

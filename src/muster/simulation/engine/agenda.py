@@ -10,7 +10,7 @@ Event = Callable[[], None]
 
 
 class Rank(IntEnum):
-    """The order of events at the same time: ends first, because they free room, then changes, then new requests."""
+    """The order of events at the same time: ends first, because they free room, then changes, then arrivals of jobs."""
 
     END = 0
     CHANGE = 1

@@ -189,7 +189,7 @@ class Engine(JobResizer):
                 self._evict(self._jobs[victim.workload.whole])
 
     def _evict(self, job: SimulatedJob, reason: str = PREEMPTED) -> None:
-        """Remove a job's quota and nodes; the job returns to its queue and starts from the beginning.
+        """Remove a job's quota and nodes; the job returns to its queue, and later continues from its last checkpoint.
 
         reason: the reason of the eviction, which decides whether the job goes behind the others in its queue.
 
@@ -240,7 +240,7 @@ class Engine(JobResizer):
         )
 
     def _grant(self, job: SimulatedJob, assignment: Assignment) -> None:
-        """Continue with a job that got quota: it requests nodes, or starts."""
+        """Request nodes for a job that got quota; in a cluster without nodes, start the job."""
         self._await_pods(job, assignment)
         self._place(job, assignment)
 

@@ -1,4 +1,4 @@
-"""Explain why a job of a simulation has not started, and whether it ever can. Pure."""
+"""Explain why a job of a simulation does not run, and whether it ever can. Pure."""
 
 from collections.abc import Callable
 
@@ -25,11 +25,11 @@ def explain_wait(
     redefines_later: bool,
     explain_lack: Callable[[], str],
 ) -> Waiting:
-    """Return why a job has not started, and whether it never will.
+    """Return why a job does not run, and whether it never will.
 
     why: the reason that its queue reports; None without one.
     is_pending: whether the job waits in a queue.
-    runs_anything: returns whether any job has started.
+    runs_anything: returns whether any job runs.
     redefines_later: whether a change of a queue is still planned.
     explain_lack: returns why the job's pods would not fit on empty nodes; "" if they would.
     """

@@ -38,7 +38,10 @@ def find_end(job: Any) -> EndTime | None:
 
 
 def restarts_whole(job: Any) -> bool:
-    """Return whether all pods of a job restart when one is interrupted. True for kinds other than Job and JobSet."""
+    """Return whether all pods of a job restart when one is interrupted.
+
+    This is never so for a Job, and always for kinds other than Job and JobSet. A JobSet's roles decide: one is enough.
+    """
     if isinstance(job, JobSet):
         children = Children(job)
         return any(JobTerms.of(children.job(role, 0)).restarts_whole for role in job.spec.replicated_jobs)

@@ -21,20 +21,20 @@ from muster.simulation.scenario.arrivals import Submission
 class SimulatedJob(Struct):
     """A job of a simulation that has not ended. Times are seconds from the start of the simulation.
 
-    end: the latest end of the job, from its start; None if unknown.
+    end: when the job ends by its limit or its user's expectation, in seconds from its start; None if unknown.
     work: the remaining seconds of work.
     checkpoints: how the job writes checkpoints; None if it writes none.
     started: the time since when it runs; None while it waits.
     starts: the number of its starts and breaks; an event with an older number is ignored.
     assignment: the flavors and counts that its queue assigned.
     lacking: the pods without a node, while other pods keep their nodes.
-    broken_since: the time since when it lacks them, as the scheduler knows it.
+    broken_since: the time since which it lacks these pods.
     counts_since: the time since when its time limit counts; None until it starts with its current quota.
     given_up: whether its pods were late too often, so that it is never queued again.
     bounds: the sizes between which it may be resized; None if it is not elastic.
     size, base: the current and the submitted number of pods of an elastic job.
     since: the time since when it runs with its current size.
-    done: the work of this run before that, in seconds at its submitted size.
+    done: the work of this run before `since`, in seconds at its submitted size.
     flavors: the flavors of its podsets, if they were assigned before the simulation started.
     over_limit: whether its planned end is its time limit, before its work is done.
     """

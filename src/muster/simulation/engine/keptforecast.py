@@ -181,7 +181,7 @@ def _list_holders(root: Node) -> dict[str, WorkloadInfo]:
 
 
 def _is_same_holder(one: WorkloadInfo, other: WorkloadInfo) -> bool:
-    """Return whether two states of a workload hold the same quota. Readiness matters only to those that wait for it."""
+    """Return whether two states of a workload hold the same quota. Its readiness and admission are ignored."""
     return one is other or astuple(replace(one, ready=False, admitted=False)) == astuple(
         replace(other, ready=False, admitted=False)
     )

@@ -41,7 +41,7 @@ class JobResizer(JobRunner):
     def _should_shrink_instead(self, decision: CyclePreemption) -> bool:
         """Return whether elastic jobs should shrink for a workload, instead of the eviction of other jobs.
 
-        The result is False, once, for a workload for which they should have shrunk but could not.
+        If elastic jobs should have shrunk for the workload before but could not, the result is False once.
         """
         if not self._elastic or decision.workload.growth_of:
             return False
@@ -82,8 +82,8 @@ class JobResizer(JobRunner):
     def _make_room(self, waiting: WorkloadInfo, *, instead: bool) -> bool:
         """Shrink elastic jobs so that a waiting job gets quota; return whether to try the queue again.
 
-        instead: whether the waiting job could preempt others, which were spared so that elastic jobs shrink instead; if
-        no job can shrink, they are not spared the next time.
+        instead: whether the waiting job could preempt other jobs, which were spared so that elastic jobs shrink
+        instead. If no job can shrink, the other jobs are not spared the next time.
 
         The waiting job itself may shrink.
         """
@@ -246,7 +246,7 @@ class JobResizer(JobRunner):
             self._decisions.add(resized.describe(now))
 
     def _shrink(self, job: SimulatedJob, size: int) -> bool:
-        """Shrink a job and free the nodes of the removed pods. It continues, or requests nodes for fewer pods.
+        """Shrink a job and free the nodes of the removed pods. The job continues, or requests nodes for fewer pods.
 
         Always returns True, because more has to be decided afterwards.
         """

@@ -27,7 +27,7 @@ class JobRunner(SimulatedCluster):
         self._readiness.admit(job.workload.key, annotations, job.workload.queue, flavors, self.record.now)
 
     def _place(self, job: SimulatedJob, assignment: Assignment | None) -> None:
-        """Request nodes for a job, and start it if it gets them now. A stopped engine does so at its restart.
+        """Request nodes for a job, and start it if it gets them now. A stopped engine does this after its restart.
 
         assignment: the flavors that its queue assigned; None without a queue.
         """

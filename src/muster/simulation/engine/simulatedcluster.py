@@ -137,14 +137,14 @@ class SimulatedCluster(ABC):
         return bool(self._jobs)
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield a `Waiting` with the reason for each job that has not started."""
+        """Yield each job that does not run, with the reason."""
         lacking: dict[Hashable, str] = {}  # why these pods never get nodes; many jobs may have such pods
         for job in self._jobs.values():
             if job.started is None:
                 yield self._explain(job, lacking)
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
-        """Return why a job has not started.
+        """Return why a job does not run.
 
         lacking: cached results of `_explain_lack`.
         """
@@ -193,7 +193,10 @@ class SimulatedCluster(ABC):
         return self._jobs[workload.whole].subject
 
     def _record_eviction(self, job: SimulatedJob, rule: str, because: str) -> None:
-        """Add an eviction other than a preemption to the log of decisions, unless one is logged for this job."""
+        """Add the eviction of a job to the log of decisions, if there is one, unless the job is already evicted.
+
+        The log already has preemptions for quota, from the admission cycle.
+        """
         if self._decisions is not None and not job.workload.evicted:
             self._record(self._decisions, job, "Evicted", rule, because)
 

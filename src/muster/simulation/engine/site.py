@@ -104,7 +104,7 @@ class JobTemplate(Struct, frozen=True):
 class Site(Struct, frozen=True):
     """The objects of a simulated cluster that decisions read.
 
-    templates: the jobs of each source of work, by its name.
+    templates: the template of the jobs of each source of work, by the source's name.
     pod_classes: the PriorityClasses by name.
     later_nodes: the nodes that are added when pools grow.
     pools: the names of all nodes of each pool.

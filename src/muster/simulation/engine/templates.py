@@ -154,5 +154,5 @@ def find_local_queue(name: str, template: JobTemplate) -> str:
 
 
 def find_end(submission: Submission, template: JobTemplate) -> EndTime | None:
-    """Return when a job ends at the latest, in seconds from its start: by its own limit, or by its template's."""
+    """Return when a job ends by its own limit, or else by its template, in seconds from its start; None if unknown."""
     return template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)

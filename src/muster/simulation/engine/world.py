@@ -135,7 +135,7 @@ class World:
         return not expects and stillness.lasts(self._engine.count_jobs())
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield the jobs that have not started, with the reasons."""
+        """Yield the jobs that do not run, with the reasons."""
         return self._engine.list_waiting()
 
     def _expect_next(self) -> None:

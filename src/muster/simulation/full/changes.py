@@ -30,7 +30,7 @@ class ClusterChanges:
         """Plan the first change.
 
         record: the record of the jobs, which has the time.
-        holdings: what changes update.
+        holdings: the recorded quotas and nodes, which changes update.
         """
         self.record = record
         self._holdings = holdings

@@ -131,7 +131,10 @@ class Cluster:
         self._jobs[number] = kind, namespace
 
     async def create_priority(self, priority: int) -> None:
-        """Create the class for a priority that the scenario draws, unless it exists. Raises `ApiError`."""
+        """Create the WorkloadPriorityClass for a priority that the scenario draws, unless it exists.
+
+        Raises `ApiError`.
+        """
         if priority not in self._priorities:
             meta = ObjectMeta(name=name_priority_class(priority))
             await self._client.create(WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass(metadata=meta, value=priority))
@@ -162,7 +165,7 @@ class Cluster:
         await self._client.patch(NODE, name, {"spec": {"unschedulable": True}})
 
     async def evict_pods(self, nodes: Collection[str]) -> None:
-        """Evict all pods of some nodes, and wait until they are deleted. Raises `ApiError`."""
+        """Evict all unfinished pods on some nodes, and wait until these pods are deleted. Raises `ApiError`."""
         while pods := [pod for pod in (await self._client.list(POD)).items if _runs_on(pod, nodes)]:
             for pod in pods:
                 if not is_deleting(pod):

@@ -1,5 +1,6 @@
-"""Simulate a scenario with a complete cluster in virtual time: slower, but the reference for the fast engine.
+"""Simulate a scenario with a complete cluster in virtual time.
 
+This engine is slower than the fast engine, and it is the reference for the fast engine's results.
 The embedded server runs with its store in memory, with all controllers and simulated nodes. Jobs are submitted at their
 times as manifests, and their history is read from the server's events. This module makes no decisions.
 """
@@ -54,8 +55,8 @@ class _Work(Struct, frozen=True):
     """A source of jobs.
 
     document: the manifest of its jobs.
-    stored: the job that the server makes of it.
-    requests: of each pod from its node, by podset.
+    stored: a job of this manifest, as the server would store it.
+    requests: the requests of one pod, by podset.
     """
 
     document: Document
@@ -143,7 +144,10 @@ class FullEngine:
     async def _play(
         self, cluster: Cluster, observer: Observer, changes: ClusterChanges, progress: Progress | None
     ) -> None:
-        """Submit the jobs and make the changes at their times, until all jobs have ended or the time is over."""
+        """Submit the jobs and make the changes at their times.
+
+        Returns when all jobs have ended, nothing more can happen, or the scenario's time is over.
+        """
         submissions = list_submissions(self._reading)
         submission = next(submissions, None)
         ran_at = 0.0  # the time at which a pod was last running
@@ -206,7 +210,11 @@ class FullEngine:
 
 
 def _sum_requests(requests: Sequence[Mapping[str, int]], sizes: Sequence[int]) -> Amounts:
-    """Return what all pods of a job request. requests, sizes: of a pod, and the number of pods, by podset."""
+    """Return the total requests of a job's pods.
+
+    requests: the requests of one pod, by podset.
+    sizes: the number of pods, by podset.
+    """
     total = Counter[str]()
     for amounts, size in zip(requests, sizes, strict=True):
         for resource, amount in amounts.items():

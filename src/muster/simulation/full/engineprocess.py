@@ -12,7 +12,7 @@ from muster.runtime.control.reconciler import Reconciler
 
 
 class EngineProcess:
-    """Parts of the engine with a separate manager, which can be stopped and started.
+    """Parts of the engine that run under their own manager, and that can be stopped and started again.
 
     A stopped engine loses everything that is not stored on the server.
     """

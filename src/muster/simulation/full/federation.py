@@ -90,9 +90,9 @@ async def _read_next(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 class Federation:
-    """A manager and its worker clusters, whose servers run.
+    """A MultiKueue manager and its worker clusters, all with running servers.
 
-    lines: the connection to each worker cluster, by its name.
+    lines: the connection to each worker cluster, by the cluster's name.
     """
 
     def __init__(self, manager: Cluster, workers: Mapping[str, Cluster], lines: Mapping[str, Line]) -> None:

@@ -1,4 +1,4 @@
-"""Record what the queues and nodes of whole clusters have over time, as the scenario says."""
+"""Record the nominal quotas of queues and the capacity of nodes over time, as a scenario defines them."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +17,10 @@ class Holdings:
     """The nominal quotas and the nodes of a cluster and its workers, which changes of the scenario update."""
 
     def __init__(self, record: SimulationRecord, site: Site, workers: Sequence[WorkerSite]) -> None:
-        """Record what all clusters have at the start. record: of the jobs, which has the time."""
+        """Record the quotas and the capacity of all clusters at the start.
+
+        record: the record of the jobs, which has the current time.
+        """
         self._record = record
         self._capacity = Capacity()
         self._add(site, "", self._capacity)
@@ -44,7 +47,10 @@ class Holdings:
                 self._note_quotas(one, "")
 
     def set_nodes(self, nodes: Iterable[tuple[str, Node | None]]) -> None:
-        """Record what the nodes have together after changes of these, by name. None: the node is removed."""
+        """Record the total capacity of the cluster's nodes after some of them changed.
+
+        nodes: pairs of a name and the changed node; None for a removed node.
+        """
         for name, node in nodes:
             if node is None:
                 self._capacity.remove_node(name)

@@ -47,7 +47,7 @@ def name_priority_class(priority: int) -> str:
 def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
     """Raise `UnplayableError` for a template whose jobs do not run all their pods at the same time.
 
-    resized: whether the scenario sets the number of pods.
+    resized: whether the scenario sets the number of pods. The first role of a JobSet must then have one pod per Job.
     """
     for path, job in _list_jobs(template):
         spec = job["spec"]
@@ -107,8 +107,9 @@ def _resize(manifest: Document, size: int) -> None:
 
 
 def _set_times(spec: Document, submission: Submission) -> None:
-    """Set the run time of a Job's simulated pods, as an annotation, and their time limit.
+    """Set the time limit of a Job's simulated pods, if it has one, and annotate the pods with their run time.
 
+    The run time is at most the limit.
     The limit is set on the pods, because it must count from their start. A Job's limit counts from its admission.
     """
     if submission.limit is not None:

@@ -30,9 +30,9 @@ _NO_USAGE: Usage = {}
 
 
 class _Clone(Struct, frozen=True):
-    """A clone of a job that holds quota in a worker cluster.
+    """The clone of a job's Workload in a worker cluster, and the quota that the clone holds there.
 
-    pods: the number of its pods that may run there.
+    pods: the number of pods that may run there.
     """
 
     queue: str
@@ -46,18 +46,20 @@ _NO_CLONE = _Clone("", _NO_USAGE, 0)
 class _Job(Struct):
     """A job that has not ended.
 
-    number: in the record.
-    pods: how many run side by side in the cluster itself.
+    number: the number of the job in the record.
+    pods: the number of its pods, as submitted or, after its admission, as admitted.
     queued: whether quota decides when it runs.
     exceeds_limit: whether its run time is longer than its time limit.
-    started: since when all its pods run; None while they do not.
-    requests: of all its pods from nodes.
-    usage: the quota that it holds.
-    home: the worker cluster where its pods run.
-    stopped_there: whether that cluster evicted it since.
+    started: the time since which all its pods run; None if some do not run.
+    requests: the total requests of all its pods.
+    usage: the quota that it holds in this cluster.
+    queue: the ClusterQueue of its admission; "" before that.
+    evicted: whether its Workload has the condition Evicted.
+    home: the worker cluster of its last start; "" for this cluster.
+    stopped_there: whether its home has evicted it since its last start.
     is_overdue: whether a deadline of its template has passed.
-    running: the UIDs of its running pods, by the worker cluster; "" is the cluster itself.
-    clones: those that hold quota, by the worker cluster.
+    running: the UIDs of its running pods, by the name of the worker cluster; "" is this cluster.
+    clones: its clones that hold quota, by the name of the worker cluster.
     """
 
     number: int
@@ -77,12 +79,18 @@ class _Job(Struct):
     clones: dict[str, _Clone] = field(default_factory=dict)
 
     def runs_whole(self, cluster: str) -> bool:
-        """Return whether all pods of the job in a cluster run."""
+        """Return whether all pods that the job should have in a cluster run there.
+
+        cluster: the name of a worker cluster; "" for this cluster.
+        """
         clone = self.clones.get(cluster)
         return len(self.running[cluster]) >= (self.pods if clone is None else clone.pods)
 
     def sum_demand(self, cluster: str) -> Amounts:
-        """Return what the job needs of a cluster: its quota there, or the requests of its pods if it has no quota."""
+        """Return the resources that the job needs in a cluster: its quota there or, without quota, its pods' requests.
+
+        cluster: the name of a worker cluster; "" for this cluster.
+        """
         clone, total = self.clones.get(cluster), Counter[str]()
         for (_, resource), amount in (self.usage if clone is None else clone.usage).items():
             total[resource] += amount
@@ -128,7 +136,10 @@ class Observer:
         return any(pods for job in self._jobs.values() for pods in job.running.values())
 
     def follow_worker(self, name: str, manager: Manager) -> None:
-        """Record the history of the manager's jobs in a worker cluster, too."""
+        """Record what happens to this cluster's jobs in a worker cluster, too.
+
+        manager: the manager of the worker cluster.
+        """
         manager.informer(WORKLOAD).on_change(partial(self._on_clone, name))
         manager.informer(POD).on_change(partial(self._on_pod, name))
         manager.informer(JOB).on_change(self._on_deadline)
@@ -138,10 +149,10 @@ class Observer:
     ) -> None:
         """Follow a job that is about to be created.
 
-        pods: how many it has.
-        requests: of all of them.
+        pods: the number of its pods.
+        requests: the total requests of all its pods.
         queued: whether it needs quota.
-        exceeds_limit: whether it runs longer than its limit.
+        exceeds_limit: whether its run time is longer than its time limit.
         """
         self._jobs[number] = _Job(number, name, pods, requests, queued, exceeds_limit)
 
@@ -151,7 +162,10 @@ class Observer:
             yield self._ended.popleft()[1]
 
     def list_waiting(self) -> Iterator[tuple[Waiting, str]]:
-        """Yield each job that does not run, as a `Waiting`, and the reason of its Workload's condition, or ""."""
+        """Yield each job that does not run, and the reason why its Workload has no quota.
+
+        The reason is "" if the Workload has quota, does not exist, or has not been judged. `Waiting.never` is not set.
+        """
         workloads = {_number_of(one): one for one in self._workloads.all()}
         unbound = {_number_of_pod(pod): pod for pod in self._pods.all() if not pod.spec.node_name}
         for job in self._jobs.values():
@@ -195,7 +209,7 @@ class Observer:
     def _on_clone(self, cluster: str, old: Workload | None, new: Workload | None) -> None:
         """Record a change of the quota that a job's clone holds in a worker cluster.
 
-        If the clone lost its quota in the job's home, the job has stopped.
+        A job that runs there is recorded as evicted if its clone lost the quota.
         """
         workload = new if new is not None else old
         assert workload is not None, "one of both is there"
@@ -214,7 +228,7 @@ class Observer:
     def _read_clone(self, cluster: str, workload: Workload | None, pods: int) -> _Clone:
         """Return the quota and pods of a clone; `_NO_CLONE` if it holds no quota or has finished.
 
-        pods: the number of its pods, unless its admission sets another.
+        pods: the number of the job's pods, for an admission that does not set the number.
         """
         if workload is None or workload.status.admission is None or _has_finished(workload):
             return _NO_CLONE
@@ -266,7 +280,10 @@ class Observer:
         job.started = None
 
     def _note_interruption(self, job: _Job, interruption: Interruption) -> None:
-        """Record that a job lost a pod to another job or with a node. It restarts when it has all its pods again."""
+        """Record that a running job lost a pod by preemption, or with its node.
+
+        The job starts again when all its pods run again.
+        """
         self._mark()
         lost = self._record.now - (job.started or 0.0)
         job.started = None
@@ -281,7 +298,7 @@ class Observer:
     def _finish(self, job: _Job, *, failed: bool) -> None:
         """Record the end of a job.
 
-        failed: whether it failed because of a deadline, or because of its policy for a lost pod.
+        failed: whether the job failed. Only a deadline, or the job's policy for lost pods, makes a simulated job fail.
         """
         self._mark()
         del self._jobs[job.number]

@@ -1,7 +1,7 @@
 """Create UIDs in ascending order for the objects of a simulated cluster.
 
-If all else is equal, decisions depend on UIDs, which are random in a real cluster. Here, as in the fast engine, they
-then depend on the order in which jobs were submitted.
+Between jobs that are otherwise equal, the engine decides by their UIDs, which are random in a real cluster. Here the
+UIDs follow the order in which jobs were submitted, as in the fast engine.
 """
 
 import uuid

@@ -74,14 +74,18 @@ class AssertionSyntaxError(ValueError):
 
 
 class UnknownNameError(AssertionSyntaxError):
-    """An assertion that names something which a scenario does not have. A variant of the scenario may have it."""
+    """An assertion with a name, such as of a queue, that the scenario lacks. A variant of the scenario may have it."""
 
 
 class Assertion(Struct, frozen=True):
-    """An assertion about the outcome: a function of a metric of some jobs or of use, an operator and a bound.
+    """An assertion about the outcome of a simulation: that a measured value is, for example, below a bound.
 
-    filters: fields of jobs or of quotas, with the values that they must have. variant: the variant that it is about, or
-    "" for all.
+    text: the assertion as its author wrote it.
+    function: the name of the function that combines the values of the metric, such as `p99`.
+    metric: the name of the measured property of jobs, quotas or nodes, such as `wait`.
+    filters: pairs of a field and a value. Only jobs or quotas with these values are measured.
+    bound: in seconds for a time, as a part of 1 for a share, and in whole units such as CPUs for an amount.
+    variant: the only variant for which the assertion is evaluated; "" for all variants.
     """
 
     text: str
@@ -94,17 +98,17 @@ class Assertion(Struct, frozen=True):
 
     @property
     def is_of_use(self) -> bool:
-        """Whether it is about the use of quotas or nodes, and not about jobs."""
+        """Whether the assertion is about the use of quotas or nodes, and not about jobs."""
         return self.metric in MEASURES
 
     @property
     def is_count(self) -> bool:
-        """Whether it is about a number of jobs, which may be 0."""
+        """Whether the assertion is about a number of jobs, which may be 0."""
         return self.function == "count"
 
     @property
     def is_of_nodes(self) -> bool:
-        """Whether it is about the use of nodes, by the jobs of a queue."""
+        """Whether the assertion is about the use of nodes by jobs, and not about quotas."""
         return self.metric == _OCCUPANCY
 
     @property
@@ -118,9 +122,9 @@ class Assertion(Struct, frozen=True):
 
 
 class AssertionResult(Struct, frozen=True):
-    """The result of an assertion. value: the measured value; None if nothing could be measured, so that it fails.
+    """The result of an assertion.
 
-    A measured share is a part of 1, and a measured amount is in the unit that users know: CPUs are whole CPUs.
+    value: the measured value, in the unit of the bound; None if nothing could be measured, so that the assertion fails.
     """
 
     assertion: Assertion
@@ -129,12 +133,14 @@ class AssertionResult(Struct, frozen=True):
 
 
 def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertion:
-    """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
+    """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`.
 
-    known: the only values that a filter may have, by field.
+    The function `count` has metrics of its own, such as `started`, which count jobs.
+
+    known: the allowed values by field; a field that is missing here may have any value.
 
     Raises:
-        AssertionSyntaxError: the text is not a valid assertion.
+        AssertionSyntaxError: the text is not a valid assertion. It is an `UnknownNameError` for a value not in `known`.
     """
     found = _ASSERTION.fullmatch(text)
     if found is None:
@@ -172,7 +178,7 @@ def _list_fields(metric: str) -> Sequence[str]:
 def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collection[str]]) -> None:
     """Raise `UnknownNameError` if a filter has an unknown value.
 
-    known: the only values that a filter may have, by field.
+    known: the allowed values by field; a field that is missing here may have any value.
     """
     for name, value in filters:
         if name in known and value not in known[name]:
@@ -180,13 +186,14 @@ def require_known(filters: Iterable[tuple[str, str]], known: Mapping[str, Collec
 
 
 def choose_resource(assertion: Assertion, quotas: Collection[QuotaKey], on_nodes: Collection[str]) -> Assertion:
-    """Return an assertion about use with the one resource that it is about.
+    """Return an assertion about use with a filter for exactly one resource, which is added if it can be inferred.
 
-    quotas: all that queues have. on_nodes: the resources of nodes that jobs may ask for.
+    quotas: the quotas of all queues.
+    on_nodes: the resources of nodes that jobs may request.
 
     Raises:
-        UnknownNameError: there is no such quota or resource.
-        AssertionSyntaxError: there are several resources, and none is named.
+        UnknownNameError: no quota or resource matches the filters.
+        AssertionSyntaxError: several resources match the filters.
     """
     filters = dict(assertion.filters)
     if assertion.is_of_nodes:
@@ -231,7 +238,7 @@ def _parse_bound(text: str, metric: str) -> float:
 
 
 def _parse_share(text: str, metric: str) -> float:
-    """Parse the bound of a share, such as `60%` or `0.6`."""
+    """Return the bound of a share as a part of 1, from a text such as `60%` or `0.6`."""
     if (found := _SHARE.fullmatch(text)) is None:
         raise AssertionSyntaxError(f"{text} is not like 60% or 0.6")
     number, percent = float(found[1]), found[2]
@@ -245,7 +252,7 @@ def _parse_share(text: str, metric: str) -> float:
 
 
 def _parse_amount(text: str) -> float:
-    """Parse the bound of an amount, which is a quantity of Kubernetes."""
+    """Return the bound of an amount in whole units, such as CPUs or bytes, from a Kubernetes quantity."""
     try:
         return float(parse(text))
     except QuantityError:
@@ -253,9 +260,9 @@ def _parse_amount(text: str) -> float:
 
 
 def judge(assertion: Assertion, jobs: Sequence[JobOutcome], use: RecordedUse) -> AssertionResult:
-    """Return whether an assertion holds for these jobs or this use, and the measured value.
+    """Evaluate an assertion on the jobs or the recorded use of a simulation; return its result.
 
-    If nothing can be measured, the assertion fails; a count is then 0.
+    If no job or quota matches, the assertion fails, except that a count is 0 and is compared with the bound.
     """
     if assertion.is_of_use:
         return _judge_use(assertion, use)

@@ -99,9 +99,9 @@ def _compare(
 
 
 def list_changes(comparison: Comparison) -> list[Difference]:
-    """Return the nonzero differences.
+    """Return the differences that are not 0 for all seeds.
 
-    If there is only one queue, its figures are left out, since they equal the totals.
+    If there is only one queue, its figures that also exist as totals are left out, since they equal the totals.
     """
     figures = {one.figure for one in comparison.differences}
     queues = {figure.queue for figure in figures} - {None}

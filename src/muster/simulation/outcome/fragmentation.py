@@ -34,7 +34,10 @@ class FreeRoom:
         self.times, self.free, self.fitting = self.times[::2], self.free[::2], self.fitting[::2]
 
     def usable(self, sample: int, size: int) -> int:
-        """Return how much of the free amount in a sample gangs of `size` pods could use, in whole gangs."""
+        """Return the part of the free amount that whole gangs of `size` pods could use.
+
+        sample: the index of the sample.
+        """
         return self.fitting[sample] // size * size * self.amount
 
 

@@ -1,4 +1,4 @@
-"""Record over time the quotas of queues, the use that evictions wasted, and the capacity of nodes."""
+"""Record the quotas of queues, the wasted use of these quotas, and the capacity of nodes over time."""
 
 from array import array
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ class Steps:
 
 
 class QuotaLedger:
-    """The nominal quotas over time, and the use that evictions wasted.
+    """The nominal quotas over time, and the use of quota that evictions and interruptions wasted.
 
     keys: the quotas, by number.
     changes: the changes of the quotas.
-    presence: the changes of which quotas there are, even of 0: 1 from when a queue has one, -1 from when it has not.
-    losses: the changes of the lost use.
+    presence: 1 when a queue gets a quota, even of 0, and -1 when it no longer has this quota.
+    losses: the changes of the use that evictions and interruptions wasted.
     """
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class QuotaLedger:
         self._nominal[queue] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
-        """Record that the use of an amount of quota from `start` to `end` was lost by an eviction."""
+        """Record that an eviction or interruption wasted the use of an amount of quota from `start` to `end`."""
         number = self._number(key)
         self.losses.add(start, number, amount)
         self.losses.add(end, number, -amount)

@@ -280,7 +280,7 @@ class SimulationRecord:
         self._interruptions[job] += 1
         self._lost[job] += lost * self._pods[job]
         self._interrupted[job] += lost * self._pods[job]
-        self.runs.end(job, self.now, lost=lost)
+        self.runs.end(job, self.now, lost=lost, interrupted=True)
         self.nodes.end(job, self.now)
 
     def change_node(self, node: str, state: NodeState) -> None:

@@ -21,8 +21,8 @@ DECISIONS = "decisions.jsonl"
 class Report(Struct, frozen=True):
     """The outcome of a scenario.
 
-    stopped: whether it was stopped before its end.
-    waiting: the jobs that have not started, with the reasons.
+    stopped: whether the user stopped the simulation before its end.
+    waiting: the jobs that do not run at the end, with the reasons.
     changes: the changes of used quota.
     timeline: the course of quotas, nodes and jobs over time, in regular bins.
     nodes: the stays of jobs on nodes; empty for a large cluster.

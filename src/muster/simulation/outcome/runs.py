@@ -8,10 +8,11 @@ Amounts = tuple[tuple[str, int], ...]
 
 
 class Runs:
-    """The runs of all jobs. A job that was evicted has several.
+    """The runs of all jobs. A job that was evicted, interrupted or resized has several runs.
 
     jobs, starts, ends: arrays with one entry per run; the end is NaN while the job runs.
-    lost: the seconds that an eviction wasted; NaN without an eviction.
+    lost: the seconds that an eviction or interruption wasted; NaN if the run ended otherwise.
+    interrupted: whether the job lost nodes, which ended the run.
     pods: the number of pods.
     continued: whether the job ran directly before, with another number of pods.
     demands: the number of the amounts that the job needs while it runs; see `amounts`.
@@ -19,7 +20,7 @@ class Runs:
 
     def __init__(self) -> None:
         self.jobs, self.demands, self.pods = array("q"), array("q"), array("q")
-        self.continued = array("b")
+        self.continued, self.interrupted = array("b"), array("b")
         self.starts, self.ends, self.lost = array("d"), array("d"), array("d")
         self._amounts: dict[Amounts, int] = {}
         self._open: dict[int, int] = {}  # the run of each running job
@@ -51,13 +52,16 @@ class Runs:
         self.lost.append(nan)
         self.pods.append(pods)
         self.continued.append(continued)
+        self.interrupted.append(False)
         self.demands.append(self._amounts.setdefault(demand, len(self._amounts)))
 
-    def end(self, job: int, at: float, *, lost: float = nan) -> None:
+    def end(self, job: int, at: float, *, lost: float = nan, interrupted: bool = False) -> None:
         """End the run of a job, if the job runs.
 
-        lost: the seconds of the run that an eviction wastes; NaN without an eviction.
+        lost: the seconds of the run that an eviction or interruption wastes; NaN if the run ends otherwise.
+        interrupted: whether the run ends because the job loses nodes.
         """
         if (run := self._open.pop(job, None)) is not None:
             self.ends[run] = at
             self.lost[run] = lost
+            self.interrupted[run] = interrupted

@@ -7,7 +7,7 @@ _STILL_MOMENTS = 20
 
 
 class Stillness:
-    """The number of event times since the last submission or start of a job."""
+    """A counter of the event times since the last submission or start of a job."""
 
     def __init__(self, record: SimulationRecord) -> None:
         self._record = record

@@ -39,6 +39,7 @@ class Spread(Struct, frozen=True):
 class GroupSummary(Struct, frozen=True):
     """The outcome of some jobs.
 
+    running: the number of jobs that have started and not ended, including those that an eviction has stopped.
     waiting: the number of jobs that have not started.
     never: the number of these that could not run even on an otherwise empty cluster.
     wait: the seconds from submission to the first start, or so far, without the jobs that could never run.

@@ -25,7 +25,7 @@ class QuotaSeries(Struct, frozen=True):
 
     nominal: the nominal quota.
     borrowed: the use above the nominal quota.
-    lost: the use that later evictions wasted.
+    lost: the use that later evictions and interruptions wasted.
     """
 
     nominal: Series
@@ -39,8 +39,8 @@ class JobSeries(Struct, frozen=True):
 
     running, waiting, pods_running, pods_waiting: means over bins.
     backlog: the run times of waiting jobs times their pods, in seconds, as means over bins.
-    evictions: the number of evictions in each bin.
-    lost: the pod seconds that these evictions wasted.
+    evictions, interruptions: the number of running jobs that were evicted, or lost nodes, in each bin.
+    lost: the pod seconds that these evictions and interruptions wasted.
     """
 
     running: Series
@@ -49,6 +49,7 @@ class JobSeries(Struct, frozen=True):
     pods_waiting: Series
     backlog: Series
     evictions: Series
+    interruptions: Series
     lost: Series
 
 
@@ -57,8 +58,8 @@ class Timeline(Struct, frozen=True):
 
     width: the width of a bin.
     edges: the limits of the bins, one more than there are bins; the last bin may be shorter.
-    quotas: by queue, flavor and resource.
-    jobs: by queue.
+    quotas: the quotas and their use, by queue, flavor and resource.
+    jobs: the jobs, by queue.
     demand: the amounts that running jobs request, by queue and resource.
     capacity: the capacity of the nodes, by resource; empty without nodes.
     """
@@ -72,7 +73,9 @@ class Timeline(Struct, frozen=True):
 
 
 class TimelineRow(Struct, frozen=True):
-    """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes. CPUs are whole CPUs.
+    """A row of `timeline.csv`: a bin of a quota, of the jobs of a queue, or of all nodes.
+
+    Amounts of CPU are in CPUs, not in millicores.
 
     of: `quota`, `jobs`, `pods` or `nodes`.
     capacity: the nominal quota, or the capacity of the nodes.
@@ -133,6 +136,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
     running = np.concatenate((starts, ends[over])), np.concatenate((run_jobs, run_jobs[over]))
     running_signs = np.concatenate((np.ones(len(starts)), -np.ones(int(over.sum()))))
     wasted = undone[lost] * pods[run_jobs[lost]]
+    interrupted = to_floats(runs.interrupted)[lost]
     events = ends[lost], queues[run_jobs[lost]]
     columns = (
         average_steps(bins, running[0], queues[running[1]], running_signs, count),
@@ -140,8 +144,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
         average_steps(bins, running[0], queues[running[1]], running_signs * run_pods, count),
         average_steps(bins, times, queues[subjects], signs * pods[subjects], count),
         average_steps(bins, times, queues[subjects], signs * work[subjects], count),
-        sum_events(bins, *events, np.ones(len(events[0])), count),
-        sum_events(bins, *events, wasted, count),
+        *(sum_events(bins, *events, each, count) for each in (1.0 - interrupted, interrupted, wasted)),
     )
     present = set(np.unique(queues).tolist())
     rows = zip(*map(_to_series, columns), strict=True)
@@ -150,7 +153,7 @@ def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
 
 
 def _build_demand(bins: Bins, use: RecordedUse) -> dict[tuple[str, str], Series]:
-    """Return what running jobs ask for, by queue and resource: the mean of each bin."""
+    """Return the amounts that running jobs request, by queue and resource, as means over bins."""
     demand, queues = use.demand, use.record.queues
     series: dict[tuple[str, str], Series] = {}
     for resource, changes in zip(demand.resources, demand.changes, strict=True):

@@ -1,4 +1,4 @@
-"""Tell by what changes the use of quotas and nodes went up and down, from the arrays of a record. Pure."""
+"""Compute the changes of quotas, and of the use of quotas and nodes, from the arrays of a record. Pure."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,10 +19,10 @@ class AmountChanges(NamedTuple):
 
 
 class QuotaUse(NamedTuple):
-    """The quotas of queues over time, and their use.
+    """The changes over time of the quotas of queues, and of their use.
 
     keys: the quotas, by the number that they have in the changes.
-    present: 1 while there is a quota, even of 0.
+    present: the changes of the existence of quotas: 1 when a quota of any amount is added, -1 when it is removed.
     """
 
     keys: Sequence[QuotaKey]
@@ -32,7 +32,10 @@ class QuotaUse(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """The requests of running jobs for each resource, by the number of the queue."""
+    """The changes of the amounts that running jobs request.
+
+    changes: the changes for each of `resources`; their rows are the numbers of queues.
+    """
 
     resources: Sequence[str]
     changes: Sequence[AmountChanges]
@@ -46,7 +49,7 @@ class RecordedUse:
 
     @cached_property
     def quotas(self) -> QuotaUse:
-        """The changes of the nominal quotas, and of the use of them."""
+        """The changes of the nominal quotas and of their use."""
         return _read_quota_use(self.record)
 
     @cached_property
@@ -56,12 +59,12 @@ class RecordedUse:
 
     @cached_property
     def demand(self) -> Demand:
-        """The changes of what running jobs ask for."""
+        """The changes of the amounts that running jobs request."""
         return _read_demand(self.record)
 
 
 def _read_quota_use(record: SimulationRecord) -> QuotaUse:
-    """Return how the nominal quotas changed, and the use of them."""
+    """Return the changes of the nominal quotas and of their use."""
     changes = record.changes()
     keys = {key: number for number, key in enumerate(record.quotas.keys)}
     width = len(changes.resource_names)
@@ -99,9 +102,9 @@ def _sum_within(rows: Ints, amounts: Floats) -> Floats:
 
 
 def _read_demand(record: SimulationRecord) -> Demand:
-    """Return how what running jobs ask for changed.
+    """Return the changes of the amounts that running jobs request.
 
-    The amounts of runs are few vectors, each of which many runs share.
+    Many runs share the same amounts, so a table of the different amounts is small.
     """
     runs, amounts = record.runs, record.runs.amounts
     resources = sorted({resource for demand in amounts for resource, _ in demand})

@@ -20,9 +20,10 @@ NODE_FIELDS = ("queue", "resource")
 
 
 class Levels(NamedTuple):
-    """The values that something had, and for how many seconds it had each. Every time is longer than 0.
+    """The successive values of a measure, such as used quota.
 
-    weights: how much each value counts in a mean: a share of much counts more than one of little.
+    seconds: how long each value lasted; always above 0.
+    weights: the weight of each value in a mean: its seconds; for a share, times the amount that it is a share of.
     """
 
     values: Floats
@@ -31,7 +32,7 @@ class Levels(NamedTuple):
 
 
 def match_quota(key: QuotaKey, filters: Mapping[str, str]) -> bool:
-    """Return whether filters choose a quota. Without a queue, they choose all queues but those of worker clusters."""
+    """Return whether a quota matches filters. Quotas of worker clusters match only if the filters name their queue."""
     found = all(filters.get(field, value) == value for field, value in zip(QUOTA_FIELDS, key, strict=True))
     return found and ("queue" in filters or "/" not in key[0])
 
@@ -79,7 +80,10 @@ def _choose(use: QuotaUse, changes: AmountChanges, filters: Mapping[str, str]) -
 
 
 def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChanges:
-    """Return the changes of some amounts. chosen: by the number of the amount."""
+    """Return the changes of some amounts.
+
+    chosen: whether each amount is included, by the number of the amount.
+    """
     mask = np.array(chosen, bool)[changes.rows] if len(changes.rows) else np.zeros(0, bool)
     return AmountChanges(*(column[mask] for column in changes))
 
@@ -110,12 +114,18 @@ def _sum_while_available(amounts: AmountChanges, available: AmountChanges, end: 
 
 
 def find_mean(levels: Levels) -> float:
-    """Return the mean over time; of a share, what was used of all that there was. levels: not empty."""
+    """Return the weighted mean of levels over time. The mean of shares is the total use divided by the total available.
+
+    levels: at least one.
+    """
     return round_mean(float((levels.values * levels.weights).sum() / levels.weights.sum()))
 
 
 def find_level(levels: Levels, share: float) -> float:
-    """Return the smallest value that was not exceeded for at least this share of the time. levels: not empty."""
+    """Return the smallest value that was not exceeded for at least this share of the time.
+
+    levels: at least one.
+    """
     order = np.argsort(levels.values, kind="stable")
     lasted = np.cumsum(levels.seconds[order])
     # The sum of many times has an error, for which the last of them must not be missed.

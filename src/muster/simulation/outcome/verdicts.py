@@ -1,4 +1,4 @@
-"""Say what became of the assertions of a simulation. Pure."""
+"""Describe the results of a simulation's assertions in words. Pure."""
 
 from muster.charts.scales import format_span
 from muster.insight.text import format_mean
@@ -11,7 +11,7 @@ def format_verdict(verdict: AssertionResult) -> str:
 
 
 def describe_measure(verdict: AssertionResult) -> str:
-    """Return words for what was measured: `it is 12m`."""
+    """Return words for the measured value, such as `it is 12m`, or for the lack of one."""
     assertion, value = verdict.assertion, verdict.value
     if value is None:
         return f"there is {'nothing to use' if assertion.is_of_use else 'no such job'}"

@@ -29,7 +29,7 @@ class Submission(Struct, frozen=True, gc=False):
     roles: its pods, if they differ from the template's.
     user: the user who submitted it.
     gang: the number of pods with which it may start.
-    series: the common part of the names of its user's jobs of this kind.
+    series: a name that similar jobs of its user share; "" if unknown.
     startup: the seconds from when all its pods have nodes until they are ready.
     """
 
@@ -124,7 +124,7 @@ def _round_draw(value: float, least: int) -> int:
 def _replay(jobs: OrderedJobs, number: int, work: Work, trace: Trace) -> Iterator[Submission]:
     """Yield the jobs of a log in order of submission, at most the number in the work's `count`.
 
-    The simulation starts with the first job.
+    Times count from the `start` of the trace, or else from the first job of the log.
     """
     for job in islice(jobs, work.count):
         bare = len(job.roles) == 1 and job.roles[0].requests is None and not job.roles[0].labels

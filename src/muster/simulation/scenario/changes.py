@@ -79,8 +79,7 @@ def list_times(change: ClusterChange, start: datetime) -> list[float]:
 
     start: the date and time of the scenario's start.
 
-    Raises:
-        DrawError: a time is invalid.
+    Raises `DrawError` if a time is invalid.
     """
     assert change.at is not None, "the change has been checked"
     return sorted(parse_moment(at, start) for at in (change.at if isinstance(change.at, tuple) else (change.at,)))

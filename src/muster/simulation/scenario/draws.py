@@ -39,8 +39,7 @@ class DrawError(ValueError):
 def parse_seconds(text: str | float) -> float:
     """Return a duration in seconds: a number of seconds, or Go's format (`1h30m`) with `d` for days.
 
-    Raises:
-        DrawError: the text is not a duration, or is negative.
+    Raises `DrawError` if the text is not a duration, or is negative.
     """
     try:
         seconds = float(text) if isinstance(text, int | float) else _parse_span(text)
@@ -56,8 +55,7 @@ def parse_moment(text: str | float, start: datetime) -> float:
 
     A time of day is its first occurrence from the start on. A time without a zone is in the start's time zone.
 
-    Raises:
-        DrawError: the text is none of these, or a time before the start.
+    Raises `DrawError` if the text is none of these, or is a time before the start.
     """
     if not isinstance(text, str) or not (":" in text or _DATE.match(text)):
         return parse_seconds(text)
@@ -186,8 +184,7 @@ def _draw_constant(value: float) -> Draw:
 def draw_arrivals(arrivals: Arrivals, start: datetime, random: Random) -> Iterator[float]:
     """Yield the arrival times of jobs, in seconds from the start, in order; endlessly, except for bursts.
 
-    Raises:
-        DrawError: not exactly one kind of arrivals is set.
+    Raises `DrawError` unless exactly one kind of arrivals is set and valid.
     """
     if sum(getattr(arrivals, name) is not None for name in arrivals.__struct_fields__) != 1:
         raise DrawError("", f"exactly one of {', '.join(arrivals.__struct_fields__)} is needed")

@@ -122,7 +122,7 @@ class ComputedColumn(Part, frozen=True):
     times, per: a column or a number.
     unit: for times ms, s, m, h or d; for amounts a Kubernetes suffix (m, Mi, Gi).
     values: the numbers that stand for words.
-    separator: the separator of alternatives.
+    separator: for a label, the text between the values in a cell, each of which is acceptable.
     key: in a cell such as `cpu=4,gres/gpu=2`, the key of the value to use.
     """
 
@@ -439,7 +439,8 @@ class Spec(Part, frozen=True):
     clusters: the worker clusters to which its queues dispatch jobs with MultiKueue.
     changes: failures, and changes by administrators, during the simulation.
     assertions: the conditions on the outcome, such as `p99(wait, queue=prod) < 30m`.
-    forecasts: the waiting jobs whose start is forecast when they arrive; `some` costs a fixed share of the time.
+    forecasts: the waiting jobs whose start is forecast when they arrive; with `some`, as many as cost a limited share
+    of the computing time.
     variants: the variants to compare the scenario with.
     """
 

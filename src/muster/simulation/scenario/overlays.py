@@ -155,7 +155,7 @@ def merge(value: Any, patch: Any) -> Any:
 
 
 def _are_named(value: Any) -> bool:
-    """Return whether a value is a list in which all items have distinct names."""
+    """Return whether a value is a list of at least one item in which all items have distinct names."""
     if not isinstance(value, list | tuple) or not value:
         return False
     names = [item.get("name") if isinstance(item, dict) else None for item in value]

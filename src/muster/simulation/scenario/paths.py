@@ -1,9 +1,9 @@
 """Set a value of a scenario or of its manifests by its path, such as `clusterQueues.team-a.nominalQuota.cpu`. Pure.
 
-The first step is a field of the scenario's spec, or the plural of a kind of manifests; then the name of one of them
-follows, such as `main`, or `team-a/main` if several namespaces have one. After `nodes`, it is that of a pool, or of a
-Node. Further steps are fields, the names of items of a list, or their numbers. A step may have dots in its name, as
-`nvidia.com/gpu` has: of the names that are there, the longest that fits is meant.
+The first step of a path is a field of the scenario's spec, or the plural of a kind of manifests. After a plural, the
+name of a manifest follows, such as `main`, or `team-a/main` if several namespaces have a `main`. After `nodes`, the
+name of a pool or of a Node follows. Further steps are fields, or names or indexes of items of a list. The name of a
+step may contain dots, as `nvidia.com/gpu` does. If several existing names match, the longest counts.
 """
 
 import re
@@ -162,8 +162,7 @@ def _find_quota(spec: Mapping[str, Any], field: str, quota: str, path: str) -> s
     quota: the resource, or `FLAVOR.RESOURCE` to choose between several flavors that have the resource.
     path: what the user wrote, for errors.
 
-    Raises:
-        PathError: no flavor has the resource, or several have it.
+    Raises `PathError` if no flavor has the resource, or if several have it.
     """
     places = {
         (str(flavor.get("name")), str(resource.get("name"))): f"resourceGroups.{group}.flavors.{at}.resources.{number}"
@@ -235,9 +234,10 @@ def _number_items(items: Sequence[Any]) -> dict[str, int]:
 
 
 def _convert_like(before: Any, value: Any) -> Any:
-    """Return a number as text if the value before it is text, as quantities often are; any other value as it is.
+    """Return a new value; as text if it is a number that replaces text, because many quantities are text.
 
-    A number in place of a time span, such as `1h30m`, is one of seconds. A quantity such as `500m` may be one, too.
+    A number that replaces a time span, such as `1h30m`, stays a number of seconds. The quantity `500m` looks like a
+    time span, too.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if isinstance(before, str) and is_number and not _SPAN.fullmatch(before) else value

@@ -190,8 +190,7 @@ def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
 
     origin: a file or a folder, or the text of the scenario.
 
-    Raises:
-        ScenarioError: the scenario cannot be read, or is incomplete.
+    Raises `ScenarioError` if the scenario cannot be read, or is invalid.
     """
     document, source, _ = _read_origin(origin)
     return _convert(document, source), source
@@ -233,8 +232,7 @@ def _list_files(path: Path) -> list[Path]:
 def read_manifests(file: Path, refuse: Callable[[str], ScenarioError]) -> list[Manifest]:
     """Return the manifests of a file. refuse: makes the error of an unreadable file.
 
-    Raises:
-        ScenarioError: the file cannot be read, or holds no manifests.
+    Raises `ScenarioError` if the file cannot be read, or holds no manifests.
     """
     return _parse_files([(str(file), _read_bytes(file, refuse))])[0]
 

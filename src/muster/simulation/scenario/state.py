@@ -70,7 +70,7 @@ class _Loader(yaml.CSafeLoader):
 class ClusterState(Struct, frozen=True):
     """The state of a cluster at one time, from a snapshot file.
 
-    objects: all other objects, without the metadata that a server sets.
+    objects: the objects of all kinds that have no field of their own here, without the metadata that a server sets.
     missing: the kinds that the user of `muster snapshot` could not list, with the reasons.
     originals: the file's version of each object that a variant of the scenario changed.
     """
@@ -113,8 +113,7 @@ def _parse_item(number: int, text: bytes) -> Any:
 def read_state(document: Any, file: str) -> ClusterState:
     """Return the state that a document contains.
 
-    Raises:
-        StateError: the document is not a snapshot.
+    Raises `StateError` if the document is not a snapshot.
     """
     try:
         parsed = msgspec.convert(document, _Document)

@@ -40,8 +40,7 @@ class Sweep(Struct, frozen=True):
 def parse_sweep(text: str) -> Sweep:
     """Parse a sweep: a path, and a range with a step, or a list of values.
 
-    Raises:
-        SweepError: the text is not a valid sweep.
+    Raises `SweepError` if the text is not a valid sweep.
     """
     path, found, values = text.partition("=")
     if not path.strip() or not found or not values.strip():

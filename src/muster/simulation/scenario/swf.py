@@ -50,12 +50,11 @@ class NumberSet:
 
 
 def read_log(lines: Iterable[str], left_out: LeftOut | None = None) -> Iterator[LoggedJob]:
-    """Yield the jobs of a log that ran: those with a run time and a number of processors.
+    """Yield the logged jobs that ran: the jobs with a run time and a number of processors.
 
     left_out: counts the other jobs.
 
-    Raises:
-        LogError: a line is not a job.
+    Raises `LogError` if a line is not a job.
     """
     numbers = NumberSet()
     for number, line in enumerate(lines, 1):

@@ -35,8 +35,7 @@ class WorkerReading(Struct, frozen=True):
 def read_workers(reading: Reading) -> list[WorkerReading]:
     """Return the worker clusters of a scenario.
 
-    Raises:
-        ScenarioError: two clusters have the same name, or a value or a manifest is invalid.
+    Raises `ScenarioError` if two clusters have the same name, or if a value or a manifest is invalid.
     """
     workers: list[WorkerReading] = []
     seen: set[str] = set()

@@ -337,6 +337,13 @@ def test_a_flush_wakes_who_might_take_what_is_free() -> None:
     assert two.active() == ["b", "c"]
 
 
+def test_the_numbers_of_local_queues_include_a_flush() -> None:
+    two = Two(a="best | gpu=9")
+    two.aside("a")
+    two.flush(GPU)
+    assert two.queues.counts_by_local("best") == {"ns/best": (1, 0)}
+
+
 def test_several_flushes_are_one() -> None:
     two = Two(a="best | gpu=9", b="best at=1 | tpu=9")
     two.aside("a", "b")

@@ -54,6 +54,15 @@ def test_jobs_wait_before_they_start_and_after_an_eviction():
     assert (sum(jobs["a"].evictions), sum(jobs["a"].lost)) == (1, 20.0)
 
 
+def test_interruptions_are_not_evictions():
+    record = record_two_queues()
+    record.interrupt(0, 40.0)
+    record.now = 50.0
+    jobs = build_timeline(RecordedUse(record)).jobs["a"]
+    assert (sum(jobs.evictions), sum(jobs.interruptions), sum(jobs.lost)) == (1, 1, 60.0)
+    assert jobs.waiting[-1] == 1
+
+
 def test_the_demand_of_running_jobs_is_the_use_of_nodes():
     timeline = build_timeline(RecordedUse(record_two_queues()))
     assert list(timeline.demand) == [("a", "cpu")]

@@ -243,7 +243,7 @@ def _one_default(attempt: WriteAttempt, store: Store) -> None:
 
 
 def default_tolerations(seconds: int) -> Plugin:
-    """Return the plugin that adds tolerations to new pods, so that they stay on a lost node for this many seconds.
+    """Return the plugin that adds tolerations to new or changed pods, so that they stay on a lost node for `seconds`.
 
     A pod's own tolerations of these taints stay as they are.
     """

@@ -290,7 +290,7 @@ _POD_HEAD = POD.seen_as(_Head)
 
 
 def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
-    """Add a scheduling gate to a new pod of a Job that has a Workload, until quota is granted for the pod.
+    """Add a scheduling gate to a new pod of a Job with a Workload, unless quota has been granted for the pod.
 
     Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before
     that unless another program resumes it. Such pods stay gated until the Job is admitted, and use no quota before.

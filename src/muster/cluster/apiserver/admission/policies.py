@@ -211,7 +211,10 @@ class _Variables(dict[str, Any]):
 
 
 def _find_violations(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
-    """Yield a denial for each validation of a policy that does not hold. Raises `ConditionError`."""
+    """Yield a denial for each validation that does not hold; none if the policy's match conditions do not hold.
+
+    A validation whose evaluation fails also yields one, unless the policy ignores failures. Raises `ConditionError`.
+    """
     if not all_hold((each.expression for each in policy.spec.match_conditions), VARIABLES, values):
         return
     values = {**values, "variables": _Variables(policy, values)}

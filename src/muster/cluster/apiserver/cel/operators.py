@@ -162,7 +162,10 @@ def key_of(mapping: dict[Any, Any], key: Any) -> Any:
 
 
 def index(container: Any, key: Any) -> Any:
-    """Return CEL's `container[key]`. Raises `CelError` if the container, which may be an optional, has no such key."""
+    """Return CEL's `container[key]`; for an optional container, the result of `optional_index`.
+
+    Raises `CelError` if a map or list has no such key.
+    """
     if type(container) is dict:
         if type(key) is not str and is_number(key):
             key = key_of(container, key)

@@ -189,7 +189,7 @@ def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) 
 
 
 def _make_refusal(error: ApiError) -> Response:
-    """Return the response to a request whose user or target is unknown. A 401 response asks for a bearer token."""
+    """Return the response to a request that is refused with an error. A 401 response asks for a bearer token."""
     answer = make_refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 

@@ -63,7 +63,7 @@ def restore_spec(document: Document, stored: Document) -> None:
 def new_pod(pod: Document) -> None:
     """Prepare a new pod: set the phase Pending and the QoS class.
 
-    A pod with scheduling gates also gets the condition that reports them.
+    A pod with scheduling gates also gets the condition that reports them. A negative grace period becomes 1 second.
     """
     spec = pod["spec"]
     if spec.get("terminationGracePeriodSeconds", 0) < 0:

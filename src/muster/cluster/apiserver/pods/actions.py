@@ -101,7 +101,7 @@ class PodActions:
 
 
 def _check_bindable(pod: Document, preconditions: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) if the pod has a node already, or does not meet the preconditions of its binding."""
+    """Raise `ApiError` (409) if the pod has a node, is gated or being deleted, or does not meet the preconditions."""
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):

@@ -134,7 +134,7 @@ class Reader:
 
 
 def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """Return the selected entries from an index on, and the index at which the next page starts.
+    """Return the selected entries from an index on, and the index at which the next page starts, or the end.
 
     With a `limit` above 0, the page has at most that many entries, and fewer if their total size exceeds `LONG_BYTES`.
     """

@@ -59,7 +59,7 @@ class Batches:
         return bool(self._batch)
 
     def make(self) -> Sequence[RawEvent]:
-        """Return the next batch."""
+        """Return the batch that `are_left` has read; () if there is none."""
         batch, self._batch = self._batch, ()
         return batch
 

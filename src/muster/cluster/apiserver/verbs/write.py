@@ -264,7 +264,9 @@ class Writer:
         as_stored: bool,
         applied: bool,
     ) -> bytes | None:
-        """Write the changed object and return it; None if another writer has changed it meanwhile.
+        """Write the changed object unless it equals the stored one, and return the stored form.
+
+        Return None if another writer has changed the object meanwhile.
 
         entry: the stored object.
         old: the stored object in the resource's own version.

@@ -111,7 +111,7 @@ class GarbageCollector(Reconciler):
     async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
         """Return whether an owner does not exist. If the graph does not contain the owner, ask the server.
 
-        An object of another namespace does not count as an owner.
+        An object of another namespace does not count as an owner. An owner of an unknown kind counts as existing.
         """
         known = self._graph.items.get(owner.uid)
         if known is not None:

@@ -98,7 +98,7 @@ class Joined:
 
 
 class Followed:
-    """A client's view of a process without an input: the process's log, line by line."""
+    """A client's view of a process without an input: the process's log as it grows."""
 
     def __init__(self, directory: Path, reader: Reader, clock: Clock) -> None:
         self._directory = directory

@@ -59,8 +59,8 @@ from muster.runtime.refusals import ignoring
 T = TypeVar("T")
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
-# For this time a reader of a log may delay the container, for each file, in a cluster that other users share. In a
-# cluster of the command's own the delay is unlimited, as with a pipe.
+# How long a reader of a log may delay the container, for each log file, if the container may outlive the server. If it
+# ends with the server, the delay is unlimited, as with a pipe.
 LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
 # The mounts, or characters in their paths, that the event loop plans itself; a thread plans more.
 _MOUNTS_AT_ONCE, _PATHS_AT_ONCE = 50, 5_000
@@ -73,7 +73,7 @@ MESSAGE_FILE = "termination-message"
 
 
 class Kit(Struct, frozen=True):
-    """The inputs for starting containers that all pods of a node share.
+    """What all pods of a node share for the start of their containers.
 
     lifeline: a descriptor whose closing kills all containers; -1 if containers outlive the server.
     cpus: the CPUs of the node, if no cgroup limits the containers' use of CPUs.
@@ -165,9 +165,9 @@ async def fetch(client: Client, namespace: str, names: Names) -> Objects:
 
 
 async def _find_bound_volume(client: Client, name: str, namespace: str) -> PersistentVolume | None:
-    """Return the volume that is bound to a claim; None unless the volume refers back to the claim.
+    """Return the volume that is bound to a claim; None if there is none, or if the node may not read it.
 
-    Without that check, any user could name any volume in a claim.
+    Also return None if the volume does not refer back to the claim, because any user could name any volume in a claim.
     """
     with ignoring("Forbidden"):  # a guest may see only what its host allows
         claim = await client.find(PERSISTENT_VOLUME_CLAIM, name, namespace)

@@ -33,7 +33,7 @@ class Listener(Protocol):
     def condemned(self, why: str, grace_seconds: int | None) -> None:
         """Note that the container must be killed and restarted, because its hook or a probe failed.
 
-        why: the message for users.
+        why: the message or reason for users.
         grace_seconds: the time to terminate; None for the pod's own grace period.
         """
         ...
@@ -44,7 +44,9 @@ class Listener(Protocol):
 
 
 async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh: bool, ready: bool) -> None:
-    """Run the postStart hook and the probes of a container until cancelled, or until the container must be killed.
+    """Run the postStart hook of a container and then its probes, until cancelled.
+
+    Return early if the hook or the startup probe fails, or if no liveness or readiness probe is left to run.
 
     fresh: whether the container was just started, so that its hook must run.
     ready: its last known readiness.

@@ -46,11 +46,14 @@ class Logs:
         self._followers: Counter[str] = Counter()  # the number of followers, by namespace
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
+        """Yield the log of a pod's container, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._read(lambda: self._find_directory(pod, options), options, pod.metadata.namespace)
 
     def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a deleted pod, in pieces. The node keeps this log as long as the pod's job exists."""
+        """Yield the log of a deleted pod's container, in pieces.
+
+        The node keeps such logs, within limits, as long as the pod's job exists.
+        """
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 

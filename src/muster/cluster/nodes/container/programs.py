@@ -83,7 +83,10 @@ class Executed:
             self._close_input()
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Set the size of the command's terminal; the kernel sends it SIGWINCH."""
+        """Set the size of the command's terminal, about which the kernel tells the command by SIGWINCH.
+
+        Do nothing for a command without a terminal.
+        """
         if self._tty:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -55,7 +55,8 @@ class Keeping:
     def let_go(self, record: PodRecord) -> list[Path]:
         """Keep the logs of a deleted pod if its job still exists.
 
-        Return the paths that the caller must remove: all files of the pod, or all but its logs.
+        Return the paths that the caller must remove: all files of the pod; or, if its logs are kept, its volumes and
+        older logs that exceed the limits.
         """
         if self._is_job_live(record):
             try:

@@ -78,7 +78,7 @@ def _require_program(path: Path) -> None:
 
 
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
-    """Kill all containers of the nodes below a directory, except the nodes in `spare`; return their number.
+    """Kill all containers of the nodes below a directory, except the nodes in `spare`; return how many were killed.
 
     Remove the cgroups, too. The files on disk stay, so that the next server can read how the containers exited.
     """

@@ -62,7 +62,7 @@ class Past:
         return [*volumes, *self._forget_pods(find_surplus(self._pods.values()))]
 
     def restore(self, record: PodRecord) -> None:
-        """Add a deleted pod from its record on disk, after a restart."""
+        """Add a deleted pod whose record and logs are on disk."""
         self._pods[record.uid] = PastPod(record, self._storage.of(record.uid).log_bytes())
 
     def forget(self, job: str) -> list[Path]:

@@ -108,9 +108,10 @@ class Storage:
         return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
-        """Return the paths that an earlier server did not remove: incomplete pods, and files that belong to no pod.
+        """Return the paths that an earlier server did not remove.
 
-        Incomplete pods are renamed for their removal.
+        These are paths in `removed/`, incomplete pods, and volumes in memory of pods without a record or with only
+        logs. Incomplete pods are renamed for their removal.
         """
         records = self.pods()
         recorded_uids = {record.uid for record in records}

@@ -95,7 +95,7 @@ def simulate_gpus(count: int) -> tuple[Gpu, ...]:
 def select_allowed_gpus(gpus: Iterable[Gpu], environ: Mapping[str, str]) -> tuple[Gpu, ...]:
     """Return the GPUs that the environment variables allow this process to use, as for any GPU program.
 
-    A variable lists numbers or prefixes of UUIDs. The first entry that matches no GPU ends its list.
+    A variable lists numbers or prefixes of UUIDs. The first entry that does not match exactly one GPU ends the list.
     """
     remaining = list(gpus)
     for family in FAMILIES:

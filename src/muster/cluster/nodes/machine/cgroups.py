@@ -153,7 +153,7 @@ def weigh(cpu: int, root: Root) -> dict[str, str]:
 def name_group(node: str, seed: int) -> str:
     """Return the name of a node's own cgroup.
 
-    seed: a number of the node's directory, which distinguishes the nodes of several servers.
+    seed: a number computed from the path of the node's directory, which distinguishes the nodes of several servers.
     """
     return f"muster-{node}-{seed:08x}"
 

@@ -139,7 +139,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, ident
 
 
 def make_command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: str) -> list[str]:
-    """Return the bubblewrap command that starts the shim's second half in its sandbox; [] without bubblewrap."""
+    """Return the bubblewrap command that continues the start of a shim in a sandbox; [] without bubblewrap."""
     if isolation.kind != "bubblewrap":
         return []
     flags = ["--unshare-pid", "--as-pid-1", "--unshare-uts", "--hostname", hostname]

@@ -23,10 +23,11 @@ class Excess(NamedTuple):
 
 
 def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int], *, exact: bool) -> dict[Key, int]:
-    """Return the estimates of memory, in bytes, above which each container's shared pages are counted exactly.
+    """Return, by container to measure, the estimate of memory in bytes above which shared pages are counted exactly.
 
     The cheap estimate counts a page once for each process that shares it. Only a container whose estimate exceeds its
-    limit, or its peak so far, needs the exact count.
+    limit, or its peak so far, needs the exact count. If no peaks are searched for, containers without a limit are left
+    out.
 
     peaks: the most memory that each container has used so far.
     exact: whether this sample also searches for new peaks.

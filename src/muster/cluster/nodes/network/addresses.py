@@ -34,7 +34,10 @@ class Addresses:
         return address
 
     def restore(self, uid: str, address: str) -> bool:
-        """Assign a pod its former address; return False if the address is out of range or assigned to another pod."""
+        """Assign a pod its former address; return False if that is not possible.
+
+        The address may be out of range or assigned to another pod, or the pod may have another address already.
+        """
         if (
             not _is_in_range(address)
             or self._taken.get(address, uid) != uid

@@ -59,7 +59,7 @@ class Circle(Struct, frozen=True):
 def render(pod: Pod, address: str, shared: str) -> str:
     """Return the text of a pod's hosts file. Each address has one line.
 
-    shared: the lines about all other pods, which the hosts files of the pod's circle have in common.
+    shared: the lines that the hosts files of the pod's circle have in common; see `shared_part`.
     """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
@@ -72,7 +72,9 @@ def render(pod: Pod, address: str, shared: str) -> str:
 
 
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:
-    """Return the lines about all other pods, which the hosts files of all pods in a circle have in common.
+    """Return the lines that the hosts files of all pods in a circle have in common.
+
+    These are the names of unfinished pods and of Services, then the machine's own names.
 
     peers: all pods with addresses.
     machine: the text of the machine's own hosts file.

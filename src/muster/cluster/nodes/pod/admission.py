@@ -48,5 +48,5 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
 
 
 def make_unavailable_rejection(message: str) -> Rejection:
-    """Return the rejection of a pod whose assigned resource is no longer available."""
+    """Return the rejection of a pod that needs something that the node cannot provide. message: why."""
     return Rejection(UNEXPECTED, f"Pod was rejected: {message}")

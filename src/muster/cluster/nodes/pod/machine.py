@@ -99,7 +99,7 @@ def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
 
 
 def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
-    """Yield the starts of containers that are due, and the stops of containers that must restart."""
+    """Yield the starts that are due, and the stops and kills of containers that must restart."""
     for container in find_startable(pod, facts):
         container_facts = facts.of(container.name)
         time = find_start_time(pod, container, container_facts)

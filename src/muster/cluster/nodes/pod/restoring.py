@@ -78,7 +78,7 @@ def restore_container(pod: Pod, container: Container, storage: PodStorage, now: 
 def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: PodRecord | None) -> bool:
     """Return whether a restored pod must terminate, because it was interrupted.
 
-    A pod that no Job replaces continues as its restart policy says. The exit of a sidecar does not matter.
+    A pod without a Job continues instead if its containers may be restarted. The exit of a sidecar does not matter.
 
     containers: the state of the pod's containers, by name.
     record: the pod's record on disk; None without one.

@@ -36,7 +36,7 @@ class PodEnd(Struct, frozen=True):
 def end_of(pod: Pod, facts: PodFacts, now: Now) -> PodEnd | None:
     """Return why and when the pod must terminate although its containers run; None if it may continue.
 
-    Of several reasons, the one with the earliest kill counts.
+    Of several ends, the earliest determines the time, and the first one with a reason determines the reason.
     """
     grace = grace_seconds(pod)
     ends = []
@@ -75,7 +75,7 @@ def _find_fenced_exit(facts: PodFacts) -> Exit | None:
 
 
 def has_finished(pod: Pod, facts: PodFacts) -> bool:
-    """Return whether the pod's work is done: at most sidecars still run."""
+    """Return whether the pod's work is done or has failed, so that at most sidecars still run."""
     if find_failed_init(pod, facts) is not None:
         return True
     return all(_has_ended(pod, container, facts.of(container.name)) for container in pod.spec.containers)
@@ -95,7 +95,8 @@ def find_failed_init(pod: Pod, facts: PodFacts) -> Container | None:
 def is_initialized(pod: Pod, facts: PodFacts) -> bool:
     """Return whether the main containers may run.
 
-    They may if all init containers have finished, or if a main container has already run.
+    They may if all sidecars have started and all other init containers have succeeded, or if a main container has
+    already run.
     """
     if any(facts.of(container.name).attempt for container in pod.spec.containers):
         return True

@@ -342,7 +342,10 @@ class PodRunner:
         return plan
 
     async def wait_for_starts(self) -> bool:
-        """Wait briefly for starts in progress, to report their results at once; return False if there are none."""
+        """Wait briefly for starts in progress of shims that were started in advance, to report their results at once.
+
+        Return False if there are none.
+        """
         if not self._beginning:
             return False
         await asyncio.wait(self._beginning, timeout=BEGIN_SECONDS)

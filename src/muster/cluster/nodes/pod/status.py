@@ -138,9 +138,9 @@ def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now:
 
 
 def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Return whether a container that exited with code 0 runs again, because a probe failed before.
+    """Return whether a container that exited is restarted after its hook or a probe failed.
 
-    The status of such a container must not be `terminated`, which would be final.
+    The status of such a container must not be `terminated`, which would be final after exit code 0.
     """
     return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 

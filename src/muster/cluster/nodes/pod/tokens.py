@@ -39,7 +39,10 @@ class PodTokens:
         return min((cached.renew_at for cached in self._cached.values()), default=None)
 
     async def get_tokens(self, pod: Pod) -> Mapping[AskedToken, str]:
-        """Return all tokens that the pod's volumes request; fetch missing ones. Raises `ApiError`, `TransportError`."""
+        """Return all tokens that the pod's volumes request; fetch missing ones, and new ones for those due for renewal.
+
+        Raises `ApiError`, `TransportError`.
+        """
         now = self._clock.monotonic()
         for request in list_requested_tokens(pod):
             cached = self._cached.get(request)

@@ -63,7 +63,7 @@ class RefreshedVolumes:
             self._spawn(self._refresh_and_pause, "refresh")
 
     async def keep_tokens(self) -> None:
-        """Renew the tokens in volumes before they expire, until cancelled."""
+        """Renew the tokens in volumes before they expire, until cancelled. Return at once if the pod requests none."""
         while list_requested_tokens(self._pod()):
             due = self._tokens.due
             pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)

@@ -310,7 +310,7 @@ class Supervisor:
             self._status, self._finished = NOT_STARTED << 8, time.time_ns()
 
     def _write_exit_record(self, log: Log) -> None:
-        """Write the record of the exit, and retry after failures until a signal says to give up.
+        """Write the record of the exit. Retry after failures until the server sends END, or exits with its containers.
 
         Without the record the exit code would be unknown.
         """

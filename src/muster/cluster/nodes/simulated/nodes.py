@@ -104,7 +104,7 @@ class SimulatedNodes(Reconciler):
                     yield (pod.metadata.uid, container.name), Reading(cores * seconds, memory)
 
     async def run(self) -> None:
-        """Remove stale ResourceSlices, register the nodes, then simulate until `stop`."""
+        """Remove stale ResourceSlices, register the nodes unless other programs do, then simulate until `stop`."""
         for stale in stale_slices(self._slices.all(), self.node_names, self._devices):
             with ignoring("NotFound"):
                 await self._client.delete_object(RESOURCE_SLICE, stale)

@@ -46,7 +46,7 @@ class Backup(Struct, frozen=True):
 def write(path: Path, backup: Backup) -> Mark:
     """Write a backup to a new file; return the file's mark after the file is synced to disk and checked.
 
-    Raises `FileExistsError`, `OSError`, `Damage`.
+    Raises `FileExistsError`, `OSError`, and `DataDirectoryError` if the file differs from what was written.
     """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
@@ -107,9 +107,9 @@ def _digest(name: str, content: bytes) -> int:
 
 
 def install(directory: Path, backup: Backup, aside: Path) -> None:
-    """Replace the files of a store by the objects of a backup, and move the old files to `aside`. Raises `OSError`.
+    """Replace the files of a store by the objects of a backup, and move the old files to `aside`.
 
-    The caller must hold the directory's lock.
+    The caller must hold the directory's lock. Raises `OSError`, `DataDirectoryError`.
     """
     new = directory / f"{FILE}-new"
     new.unlink(missing_ok=True)  # left over from a killed process

@@ -254,7 +254,7 @@ def _format_info(info: PodSetInfo) -> Json:
 
 
 def _validate_podset_count(job: ExternalJob) -> Errors:
-    """Return an error if the AppWrapper has more podsets than one Workload can contain.
+    """Yield an error if the AppWrapper has more podsets than one Workload can contain.
 
     Unreadable parts yield no error here, because the reader of the podsets reports them.
     """

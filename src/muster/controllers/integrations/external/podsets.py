@@ -62,7 +62,7 @@ def replica_specs(field: str, *roles: str) -> PlacesOf:
     """Return a reader of the podsets in a map of roles in `spec`, as in Kubeflow's kinds.
 
     field: the name of the map.
-    roles: the roles that come first, in this order.
+    roles: the roles to read, in the order of their podsets; other roles in the map are ignored.
     """
 
     def places(job: ExternalJob) -> Iterator[Place]:

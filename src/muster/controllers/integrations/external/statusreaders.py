@@ -36,7 +36,7 @@ def find_no_end(job: ExternalJob) -> None:
 
 
 def has_active_replicas(job: ExternalJob) -> bool:
-    """Return whether a role of a Kubeflow job has active pods, or its operator has not suspended it yet."""
+    """Return whether a Kubeflow job has active pods, or the condition Running but not Suspended."""
     roles = mapping_at(job.status, "replicaStatuses")
     if any(number_at(roles, role, "active") for role in roles):
         return True

@@ -84,7 +84,10 @@ class JobIntegration(Integration[Job]):
         return bool(status.active or status.terminating or unsure)
 
     def is_ready(self, job: Job) -> bool:
-        """Return whether ready + succeeded >= parallelism (Kueue KEP-349), including successes not yet counted."""
+        """Return whether as many pods are ready or have succeeded as run at the same time (Kueue KEP-349).
+
+        Successes that the status does not count yet are included.
+        """
         status = job.status
         uncounted = len(status.uncounted_terminated_pods.succeeded) if status.uncounted_terminated_pods else 0
         return status.succeeded + (status.ready or 0) + uncounted >= pods_at_once(job.spec)
@@ -123,7 +126,7 @@ class JobIntegration(Integration[Job]):
         return [Step({"spec": {"suspend": True}} | make_stop_patch(why))]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the writes that clear the Job's start time and then restore its pod template.
+        """Return the writes that clear the Job's start time, and then restore its pod template and its size.
 
         Servers before 1.35 let the template change only if there is no start time.
         """

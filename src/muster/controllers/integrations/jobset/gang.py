@@ -126,7 +126,7 @@ def _count_succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
 
 
 def _collect_jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
-    """Return the Jobs with pods of this attempt that are not being deleted, by role and Job index."""
+    """Return the Jobs that have pods of this attempt, by role and Job index. Pods being deleted do not count."""
     jobs_by_role: dict[str, dict[str, _Job]] = {}
     done = {job.metadata.uid: job.status.succeeded + len(failed_indexes(job)) for job in members.jobs}
 

@@ -64,7 +64,7 @@ class JobSetIntegration(Integration[JobSet]):
         return running or (is_suspended(job) and says_it_runs(job.status))
 
     def is_ready(self, job: JobSet) -> bool:
-        """Return whether all pods that may run are ready."""
+        """Return whether all Jobs that may run are ready or have succeeded."""
         return progress.is_ready(job)
 
     def end(self, job: JobSet) -> End | None:

@@ -22,9 +22,9 @@ class PodGroupGangs(GangSource[None]):
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _find_size(pod) else ""
 
     def due(self, carrier: None, members: Members) -> DueTurns:  # noqa: ARG002  (there is none)
-        """Return all pods that have not succeeded as turns.
+        """Return the turns that place unbound pods.
 
-        At the first start they are placed together; later, pods are placed as replacements of lost ones.
+        At the first start the pods are placed together; later, pods are placed as replacements of lost ones.
         """
         wanted = _find_size(members.first) - members.count_succeeded()
         return due_of(members.unbound, Size(wanted, len(members.bound), held=wanted))

@@ -242,7 +242,7 @@ class PodGroups:
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(done.items()))
 
     def started_at(self, job: PodGroup) -> datetime | None:
-        """Return when the first pod was started."""
+        """Return when the first pod was started; None if no pod was."""
         return min((pod.status.start_time for pod in job.pods if pod.status.start_time is not None), default=None)
 
     def priority_class(self, job: PodGroup) -> str:

@@ -1,4 +1,4 @@
-"""Write the share of each Cohort, if fair sharing is on."""
+"""Write the weighted share of each Cohort to its status, if fair sharing is on."""
 
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache

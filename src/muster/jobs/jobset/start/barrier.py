@@ -159,9 +159,9 @@ def _make_volume(jobset: JobSet) -> Volume:
 
 
 def _limit_resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
-    """Return the resources that the operator configured, limited to the resources of the first main container.
+    """Return the barrier's resources: those that the operator configured, or else a part of the first main container's.
 
-    So the barrier does not raise the requests of the pod.
+    That part is at most 100m of CPU and 64Mi of memory, so the barrier does not raise the requests of the pod.
     """
     if settings.resources is not None:
         return settings.resources
@@ -181,9 +181,10 @@ def _cap_amounts(amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
 
 
 def _make_security_context(pod: PodSpec, settings: GroupScheduling) -> SecurityContext:
-    """Return the first main container's security context, without privileges that a restricted namespace refuses.
+    """Return the barrier's security context: the one that the operator configured, or else the first main container's.
 
-    So the barrier runs wherever the main container runs.
+    The latter goes without privileges that a restricted namespace refuses, so the barrier runs wherever the main
+    container runs.
     """
     if settings.security_context is not None:
         return settings.security_context

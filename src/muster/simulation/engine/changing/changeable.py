@@ -1,4 +1,4 @@
-"""Let the changes of a scenario happen to a cluster: nodes are lost, queues change, the engine stops."""
+"""Apply the changes of a scenario to a simulated cluster: nodes are lost, queues change, the engine stops."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class ChangeableEngine(Engine):
         self._fails_fast = self._configuration.features.is_enabled("TASFailedNodeReplacementFailFast")
 
     def take_up(self, residents: Residents) -> None:
-        """Start with the jobs and pods of an existing cluster. The jobs on nodes that are gone lose them at once."""
+        """Start with the jobs and pods of an existing cluster. Jobs on nodes that no longer exist are interrupted."""
         machines = self._machines
         if machines is None:
             super().take_up(residents)
@@ -140,7 +140,7 @@ class ChangeableEngine(Engine):
             self._agenda.plan(at, Rank.CHANGE, partial(self._give_back, job.workload.key, now))
 
     def _give_back(self, key: str, since: float) -> None:
-        """Remove a gang broken since `since` from its other nodes; it then requests nodes for all its pods.
+        """Remove a gang broken since `since` from its remaining nodes; it then requests nodes for all its pods.
 
         Does nothing if the gang has ended, is complete, broke again later, or if the engine is stopped.
         """

@@ -117,7 +117,7 @@ class ManagerEngine(Engine):
         return tuple(self._workers.values())
 
     def require_queues(self, reading: Reading, site: Site) -> None:
-        """Raise an error if some work's LocalQueue exists in no worker cluster, because its jobs could run nowhere."""
+        """Raise `ScenarioError` if a LocalQueue of the work exists in none of the worker clusters of its route."""
         for number, work in enumerate(reading.scenario.spec.work):
             queue = site.templates[work.name].local_queue
             route = self._routes.get(self._local.get(queue, ""))
@@ -158,11 +158,11 @@ class ManagerEngine(Engine):
             worker.record_uses()
 
     def _look_at_news(self) -> None:
-        """Decide about the workloads whose clones changed, starting with those that do more than wait for a home.
+        """Decide about the workloads whose clones changed. Workloads that need a home are decided about last.
 
-        If there are any of these, workloads without a home wait until the next call. In between, such a clone may lose
-        its quota to the clone of a workload that got quota in the manager when another one ended. A real cluster has
-        the same delay, because it learns of a clone's quota from the worker, but of its own decisions immediately.
+        If any other workload changed, workloads that need a home wait until the next call. Until then, their clones may
+        lose quota to the clone of a workload that got quota in the manager when another workload ended. A real manager
+        has the same delay: it learns of a clone's quota from the worker, but of its own decisions immediately.
         """
         news = {key: one for key in self._unseen if (one := self._dispatches.get(key)) is not None}
         urgent = {key: None for key, one in news.items() if not self._needs_home(one)}

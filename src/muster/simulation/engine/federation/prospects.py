@@ -1,4 +1,4 @@
-"""Estimate when a job would start in each worker cluster, for the dispatcher of the earliest start.
+"""Estimate when a job would start in each worker cluster, for the dispatcher that chooses the earliest start.
 
 The estimate is the same as a manager's (`multicluster.dispatch.earliest`). The load of the clusters is read once and
 used for a while; jobs dispatched in the meantime are added to it, as in a manager (`multicluster.prospects`).

@@ -1,7 +1,7 @@
 """A simulated worker cluster of MultiKueue. Its queues decide about clones of workloads.
 
 A clone's job runs only after the manager has chosen this cluster as its home; until then the clone has quota but no
-pods. The manager is told about each change of a clone, and decides (`engine.federation.manager`).
+pods. The manager is notified of each change of a clone, and decides (`engine.federation.manager`).
 """
 
 from collections import Counter
@@ -41,9 +41,9 @@ class Clone(Struct):
     assignment: the flavors that its queue assigned; None while it waits.
     admitted_at: the time at which it got quota.
     is_home: whether its job was created in this cluster.
-    was_evicted: whether it has lost its quota, before the manager has seen that.
+    was_evicted: whether its job lost its quota after the manager last read the clone.
     ended_at: the time at which it ended, in seconds from the start.
-    remote: the state that the manager sees, until something changes.
+    remote: the cached state that the manager sees; None after a change.
     """
 
     job: SimulatedJob

@@ -64,7 +64,7 @@ class AskMaker:
     def ask_for_all(self, job: SimulatedJob, assignment: Assignment | None, epoch: float) -> GangAsk:
         """Return a gang's request for nodes for all its pods.
 
-        The nodes are those that admission chose, or nodes in the topology domains that it chose.
+        If admission chose nodes or topology domains, the request is limited to these.
         """
         has_places = assignment is not None and any(one.places is not None for one in assignment.podsets)
         pins = self._pin(job, assignment) if assignment is not None and has_places else None

@@ -43,7 +43,7 @@ class Precedence(Struct, frozen=True):
     def candidate(self, key: str, guests: Sequence[str], started: float) -> Candidate | None:
         """Return the gang as a candidate for preemption with all its pods; None if no gang may preempt it.
 
-        guests: the ids of its entries on nodes.
+        guests: the ids under which the gang's pods are recorded on nodes.
         started: the start time, in seconds since the epoch.
         """
         if self.resistance is None:

@@ -79,22 +79,22 @@ class GangAsk(Struct, frozen=True, eq=False):
     def equivalence(self) -> Hashable:
         """The key of the request's equivalence class.
 
-        It includes the gang's end, which decides whether the gang may pass the head.
+        It includes the gang's end, which decides whether the gang may pass the first waiting gang.
         """
         return self.alike, self.lasts
 
     def place(self, capacity: Capacity, extra_use: Ints | None = None) -> Chosen | Refusal:
-        """Return the nodes for all pods, as an allowed start; or why there are none.
+        """Return a decision to start the gang, with nodes for all its pods; or why there are no such nodes.
 
-        extra_use: additional use of the nodes to leave room for.
+        extra_use: additional use of the nodes to leave room for; None for none.
         """
         outcome = self.placing(capacity, extra_use)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def placing(self, capacity: Capacity, extra_use: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
-        """Return the nodes for all pods, without a decision to start; or why there are none.
+        """Return nodes for all pods, without a decision to start the gang; or why there are no such nodes.
 
-        extra_use: the room that others have claimed.
+        extra_use: additional use of the nodes to leave room for; None for none.
         effort: as in `placement.place`.
         """
         if self.pins is not None:

@@ -192,7 +192,7 @@ class Machines:
         self._note_nodes()
 
     def grow(self, ask: GangAsk, now: float) -> bool:
-        """Give a running gang nodes for more pods if there is room now; return whether there is.
+        """Give a running gang nodes for more pods if it may have them now; return whether it got them.
 
         Otherwise its request is dropped.
         """
@@ -317,9 +317,10 @@ class Machines:
                 keys.append(alike)
 
     def _is_helpless(self, ask: GangAsk, now: float) -> bool:
-        """Return whether another attempt to start a waiting gang, after the head, would certainly fail.
+        """Return whether another attempt to start a waiting gang would certainly fail.
 
-        That is so if the gang has no victims to preempt, and lacks room, would delay the head, or was refused recently.
+        The gang comes after the head, which is the first waiting gang. The attempt fails if the gang may preempt no
+        other gang, and either lacks room, would delay the head, or was refused recently.
         """
         if ask.precedence.strength is not None and self._may_displace(ask):
             return False

@@ -1,4 +1,4 @@
-"""Determine quickly which waiting gangs cannot pass the head, so that a sweep has to try few gangs. Pure.
+"""Determine quickly which gangs cannot pass the head (the first waiting gang), so that few gangs are tried. Pure.
 
 The results agree with those of an attempt. A gang for which the result is unknown is tried.
 """

@@ -1,4 +1,4 @@
-"""Draw the share of its entitlement that each queue used, and how fair the shares were."""
+"""Draw each queue's use as a share of its nominal quota, and how equal these shares were."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -77,9 +77,9 @@ def measure_shares(timeline: Timeline, resource: str) -> dict[str, list[float]]:
 
 
 def index_shares(timeline: Timeline, shares: dict[str, list[float]]) -> list[float]:
-    """Return Jain's fairness index for each bin, over the queues with work.
+    """Return Jain's fairness index for each bin, over the queues that use quota or have waiting jobs.
 
-    The index is NaN in a bin with fewer than two such queues.
+    The index is NaN in a bin with fewer than two such queues, or if none of them uses quota.
     """
     indexes = []
     for number in range(len(timeline.edges) - 1):

@@ -43,8 +43,8 @@ def draw_forecasts(jobs: Sequence[JobOutcome], palette: Palette) -> Section | No
 def _draw_truth(jobs: Sequence[JobOutcome], waited: int) -> Figure:
     """Draw forecast waits against actual waits.
 
-    jobs: the jobs that have a forecast.
-    waited: the number of all jobs that waited, with or without a forecast.
+    jobs: the jobs that waited and started, and have a forecast.
+    waited: the number of all jobs that waited and started, with or without a forecast.
     """
     longest = max(max(job.wait, job.forecast or 0.0) for job in jobs)
 

@@ -1,4 +1,4 @@
-"""Draw evictions and the work that they wasted."""
+"""Draw evictions, interruptions and the work that they wasted."""
 
 from muster.charts.page import Figure, Section
 from muster.charts.plot import draw_legend, draw_stack
@@ -12,16 +12,24 @@ _PARTS = 84
 
 
 def draw_losses(timeline: Timeline, palette: Palette) -> Section | None:
-    """Return the section about evictions and lost work, over time and by queue; None if there are no evictions."""
-    if not any(any(jobs.evictions) for jobs in timeline.jobs.values()):
+    """Return the section about evictions, interruptions and lost work, over time and by queue.
+
+    Return None if no running job was evicted or lost nodes.
+    """
+    causes = [
+        ("Evictions", "How many jobs were evicted in each span of time, by their queue.", "evictions", 1.0),
+        ("Interruptions", "How many jobs lost nodes in each span of time, by their queue.", "interruptions", 1.0),
+    ]
+    causes = [one for one in causes if any(any(getattr(jobs, one[2])) for jobs in timeline.jobs.values())]
+    if not causes:
         return None
     edges = Bins.cover(timeline.edges[-1], _PARTS).edges.tolist()
     width = edges[1] - edges[0]
     ticks = list_time_ticks(edges[-1])
     figures = []
     for title, reading, field, unit in (
-        ("Evictions", "How many jobs were evicted in each span of time, by their queue.", "evictions", 1.0),
-        ("Lost work, in pod hours", "The work of evicted jobs that has to be done again.", "lost", _HOUR),
+        *causes,
+        ("Lost work, in pod hours", "The work of these jobs that has to be done again.", "lost", _HOUR),
     ):
         values = []
         for queue, jobs in timeline.jobs.items():

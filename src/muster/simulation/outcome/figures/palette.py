@@ -20,13 +20,13 @@ class Palette(Struct, frozen=True):
 
         weights: the importance of each queue.
 
-        If there are too many queues, the least important ones share the colour of `others`.
+        If there are too many queues, the least important ones share one colour.
         """
         ordered = sorted(weights, key=lambda name: (-weights[name], name))
         return cls(ordered if len(ordered) <= COLORS else ordered[: COLORS - 1])
 
     def color(self, queue: str) -> str:
-        """Return the colour of a queue; the colour of `others` if it has none of its own."""
+        """Return the colour of a queue; the colour of all other queues if it has none of its own."""
         return color_of(self.queues.index(queue)) if queue in self.queues else "rest"
 
     def stack(self, values: Iterable[tuple[str, Sequence[float]]], length: int) -> list[Series]:

@@ -70,7 +70,8 @@ def _draw_queues(timeline: Timeline, palette: Palette, resource: str) -> list[Fi
         title = f"{queue}: {resource} held"
         body = draw_stack(timeline.edges, layers, [line], list_time_ticks(timeline.edges[-1]), f"{title} over time")
         reading = (
-            "Quota that the queue holds, also of jobs that wait for nodes. Lost: an eviction undid this use later."
+            "Quota that the queue holds, also of jobs that wait for nodes. "
+            "Lost: an eviction or interruption undid this use later."
         )
         figures.append(Figure(title, reading, body, draw_legend((one.name, one.color) for one in (*layers, line))))
     return figures

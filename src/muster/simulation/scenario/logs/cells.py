@@ -34,7 +34,11 @@ MOST_AMOUNT = 1 << 52
 
 
 class SlurmMemory(ComputedColumn, frozen=True):
-    """The memory that each pod of a job requests, in `sacct`. per: the column of nodes. times: that of CPUs."""
+    """The column of `sacct` with the requested memory of a job, from which the memory of each pod is computed.
+
+    per: the column with the job's number of nodes.
+    times: the column with the job's number of CPUs.
+    """
 
 
 class CellError(ValueError):
@@ -178,7 +182,7 @@ def parse_time(text: str, unit: float = 1.0) -> float:
 def compile_amount(resource: str, cell: Cell, places: Mapping[str, int]) -> Number:
     """Return a function that computes an amount of a resource from a row, in the unit of decisions, rounded up.
 
-    It returns None for a missing cell, and raises `CellError` for a negative or too large amount.
+    It returns None for a missing cell, and raises `CellError` for invalid text and for a negative or too large amount.
     """
     if isinstance(cell, SlurmMemory):
         return _compile_slurm_memory(cell, places)
@@ -204,7 +208,10 @@ def _round_up(column: str, amount: float) -> int:
 
 
 def _compile_slurm_memory(cell: SlurmMemory, places: Mapping[str, int]) -> Number:
-    """Return a function that computes the requested memory of a pod, in bytes; None if it is none or unknown."""
+    """Return a function that computes the requested memory of a pod in bytes from a row.
+
+    It returns None if the row has no amount, or one in an unknown unit. It raises `CellError` for invalid text.
+    """
     text, name = compile_text(cell.column, places), cell.column
     cpus, nodes = _compile_factor(cell.times, places), _compile_factor(cell.per, places)
 

@@ -1,4 +1,4 @@
-"""The columns of the tables that clusters publish. Data only.
+"""The columns of published tables of clusters' jobs and nodes. Data only.
 
 The columns are documented in the README of each data set, in the repositories that the comments name.
 """
@@ -16,9 +16,10 @@ GPU, GPU_SHARE, MODEL = "nvidia.com/gpu", "alibabacloud.com/gpu-milli", "nvidia.
 class JobTable(Struct, frozen=True):
     """The format of a table of jobs.
 
-    header: the names of its columns, for files without a line with them. step_column: the column that has a dot in the
-    lines of steps, which are parts of the jobs of other lines. quoted: whether quotes around a cell are no part of its
-    text. optional: what each pod requests by columns that the table may lack.
+    header: the names of its columns, for files without a header line.
+    step_column: the column that has a dot in the lines of job steps, which are skipped.
+    quoted: whether quotes around a cell are removed.
+    optional: the requests of a pod, by resource, from columns that the table may lack.
     """
 
     columns: JobColumns

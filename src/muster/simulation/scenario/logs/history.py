@@ -52,7 +52,7 @@ def _read_run(run: Run) -> TracedJob | None:
 
 
 def _read_roles(run: Run) -> tuple[Role, ...]:
-    """Return the pods of a run. An older version recorded only the CPUs, or nothing."""
+    """Return the pods of a run. A run from an older version has only its total of CPUs, or no requests."""
     if any(one.pods > 0 for one in run.pod_requests):
         return tuple(Role(one.pods, _read_requests(one)) for one in run.pod_requests if 0 < one.pods <= MOST)
     workers = min(max(run.workers, 1), MOST)

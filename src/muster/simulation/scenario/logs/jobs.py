@@ -57,7 +57,7 @@ class TracedJob(Struct, frozen=True, array_like=True, gc=False):
     limit: the time limit; None if the log has none.
     queue: the name of the queue in the log.
     gang: the number of pods with which the job may start; None for all.
-    series: the common part of the names of its user's jobs of this kind.
+    series: a name that similar jobs of its user share; "" if unknown.
     """
 
     submit: float
@@ -73,7 +73,7 @@ class TracedJob(Struct, frozen=True, array_like=True, gc=False):
 
 
 class LeftOut(Struct):
-    """The number of a log's jobs that are left out because they never ran."""
+    """The number of a log's jobs that are left out because they never ran, or because the log lacks their run time."""
 
     jobs: int = 0
 
@@ -82,7 +82,7 @@ class OrderedJobs:
     """The jobs of a log in order of submission. Jobs submitted at the same time keep the order of the log.
 
     origin: the time of the log at which the simulation starts.
-    left_out: the number of jobs that never ran.
+    left_out: the number of jobs that are left out (`LeftOut`).
     queues: the names of the jobs' queues.
     """
 

@@ -1,4 +1,4 @@
-"""Open the log of a trace, or a table of nodes, in any format, and read it line by line."""
+"""Open the log of a trace, or a table of nodes, and read it in its format."""
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator
@@ -98,7 +98,7 @@ def _read(stream: IO[str], trace: Trace, left_out: LeftOut) -> Iterator[TracedJo
 
 
 def _split_lines(stream: IO[str]) -> Iterator[str]:
-    """Yield the lines of a text. Raises `LogError` for a line without end, which memory could not hold."""
+    """Yield the lines of a text. Raises `LogError` for a line that is too long for a log."""
     number = 0
     while line := stream.readline(_LONGEST):
         number += 1

@@ -45,7 +45,7 @@ _DECIMAL_COMMA = re.compile(r"^(\s*[-+]?\d+),(\d+(?:E[-+]?\d+)?\s*)$", re.IGNORE
 class ColumnError(ValueError):
     """An invalid column in a scenario.
 
-    field: the name of the field in `columns`.
+    field: the name of the field in `columns`; "" if a required field is not set.
     why: the reason, for users.
     """
 
@@ -106,10 +106,12 @@ def read_jobs(
 ) -> Iterator[TracedJob]:
     """Yield the jobs of a table that ran, in the order of its lines; `left_out` counts the others.
 
-    header: the names of the columns, if the table has no line with them. origin: when the simulation starts.
-    step_column: the column that has a dot in lines of steps, which are no jobs. quoted: whether quotes around a cell
-    are no part of its text. optional: what pods request by columns that the table may lack. Raises `LogError` if a line
-    or the header is wrong, or a job was submitted before `origin`.
+    header: the names of the columns, if the table has no header line.
+    origin: the time of the log at which the simulation starts; None for the first submission.
+    step_column: the column that has a dot in the lines of job steps, which are skipped.
+    quoted: whether quotes around a cell are removed.
+    optional: the requests of a pod, by resource, from columns that the table may lack.
+    Raises `LogError` if a line or the header is invalid, or a job was submitted before `origin`.
     """
     table = _Table(lines, columns, header, quoted=quoted)
     step_place = table.places.get(step_column)
@@ -218,9 +220,9 @@ def _list_numbers(columns: JobColumns | NodeColumns, places: Mapping[str, int]) 
 
 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
-    """Return a function that returns the job of a row, given the line's number; None if the job never ran.
+    """Return a function that returns the job of a row, given the line's number.
 
-    The function raises `CellError` for an invalid cell.
+    The function returns None if the job has no run time, and raises `CellError` for an invalid cell.
     """
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)
@@ -263,9 +265,9 @@ def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[i
 
 
 def _compile_whole(cell: Cell | None, places: Mapping[str, int]) -> Number:
-    """Return a function that computes an integer from a row; it returns None without a column.
+    """Return a function that computes an integer from a row; it returns None for a missing cell or without a column.
 
-    The function raises `CellError` for any other number.
+    The function raises `CellError` for a number that is not an integer.
     """
     if cell is None:
         return lambda _: None

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from muster.queueing.model import FlavorResource
 from muster.simulation.outcome.figures.fairness import average_known, index_shares, measure_shares
 from muster.simulation.outcome.figures.forecasts import trace_errors
+from muster.simulation.outcome.figures.losses import draw_losses
 from muster.simulation.outcome.figures.nodes import list_sizes, split_numbers, split_room
 from muster.simulation.outcome.figures.palette import Palette
 from muster.simulation.outcome.figures.use import split_use
@@ -88,6 +89,25 @@ def test_fairness_counts_queues_that_hold_or_want_quota():
     assert indexes[9] == 0.5
     assert average_known(indexes) == 0.5
     assert average_known(indexes[:2]) is None
+
+
+@pytest.mark.parametrize(
+    ("stop", "titles"),
+    [
+        ("evict", ["Evictions", "Lost work, in pod hours"]),
+        ("interrupt", ["Interruptions", "Lost work, in pod hours"]),
+        ("end", None),
+    ],
+)
+def test_losses_are_drawn_by_their_cause(stop, titles):
+    record = SimulationRecord(["w"])
+    record.submit("w", 0, "a", 1, 0, 0.0, 60.0)
+    record.start(0, 0.0, (("cpu", 1000),), {"n": 1})
+    record.now = 10.0
+    getattr(record, stop)(0, 10.0)
+    record.now = 20.0
+    section = draw_losses(build_timeline(RecordedUse(record)), Palette.of({"a": 1.0}))
+    assert (section and [figure.title for figure in section.figures]) == titles
 
 
 def test_names_are_in_the_order_of_people():

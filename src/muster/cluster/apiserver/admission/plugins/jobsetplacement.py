@@ -10,7 +10,7 @@ from muster.jobs.jobset.exclusive import exclusive_affinity, is_placed_by_us, pr
 
 
 def place_exclusively(attempt: WriteAttempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
-    """Set the affinity and priority label of a new pod of a JobSet with exclusive placement, in place.
+    """Set the priority label of a new pod of a JobSet, and its affinity if its Job has exclusive placement, in place.
 
     A repeated call changes nothing. The pod's priority must be set before.
     """

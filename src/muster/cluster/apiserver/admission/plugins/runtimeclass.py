@@ -32,7 +32,7 @@ def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
 
 
 def require_overhead_of_class(attempt: WriteAttempt, store: Store) -> None:
-    """Raise `ApiError` (403) if the overhead of a new pod differs from its class's, or the class defines none."""
+    """Raise `ApiError` (403) if a new pod's overhead differs from its class's, or is set although that has none."""
     if not _is_new_pod(attempt):
         return
     runtime, overhead = _class_of(attempt, store), attempt.document["spec"].get("overhead") or {}

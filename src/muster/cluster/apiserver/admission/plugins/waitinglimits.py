@@ -32,7 +32,10 @@ class WaitingLimits:
         self._integrations = {one.kind.resource: one for one in integrations}
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) if a new job's user has too many jobs or GPUs waiting in the ClusterQueue."""
+        """Raise `ApiError` (403) if the job enters a ClusterQueue, and its user would then have too many waiting there.
+
+        The limits are those of the ClusterQueue, for jobs and for GPUs.
+        """
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.operation not in ("CREATE", "UPDATE") or attempt.subresource:
             return

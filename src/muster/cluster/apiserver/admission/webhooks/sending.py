@@ -78,5 +78,8 @@ def _explain(error: Exception) -> str:
 
 @lru_cache(maxsize=256)
 def _tls_context(authority: bytes) -> ssl.SSLContext:
-    """Return the TLS context for webhooks whose certificates this authority signed. Raises `TransportError`."""
+    """Return the TLS context for webhooks whose certificates this authority signed; b"" means the usual authorities.
+
+    Raises `TransportError`.
+    """
     return client_context(ClusterConfig("", certificate_authority=authority or None), None)
