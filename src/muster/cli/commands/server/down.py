@@ -30,9 +30,9 @@ _NAMES = 5
     epilog=format_examples("muster down", "muster down --data /srv/muster", "muster down --yes"),
 )
 @data_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation if jobs run.")
 def command(data: str, yes: bool) -> None:
-    """End all pods gracefully, then the server. Its data stay."""
+    """Stop all pods gracefully, and then the server. The cluster's data are kept."""
     from muster.cluster.nodes.disk.leftovers import reap
 
     home = Home.find(os.environ, data)

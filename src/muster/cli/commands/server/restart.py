@@ -27,12 +27,12 @@ from muster.cli.session import data_option
 )
 @data_option
 @server_options
-@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation if jobs run.")
 def command(data: str, yes: bool, **options: Any) -> None:
-    """Replace the server by one of the installed version. Jobs go on, and the new server adopts them.
+    """Replace the running server with a server of the installed version. Running jobs continue.
 
-    An option that is not given keeps its value. Options and the store are checked before the running server ends. Jobs
-    on a terminal end, and so do jobs that do not fit on changed nodes.
+    Options that you omit keep their values. The command checks the options and the store before it stops the running
+    server. Jobs on a terminal end, and so do jobs that do not fit on changed nodes.
     """
     home = Home.find(os.environ, data)
     requested = RequestedOptions.of(options)

@@ -17,10 +17,10 @@ from muster.cli.session import data_option
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
-@click.option("--force", is_flag=True, help="Restore over an existing cluster; its files are kept aside.")
+@click.option("--force", is_flag=True, help="Replace an existing cluster. Its files are moved to another directory.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Let the next `muster up` start with the objects and the keys in FILE, which `muster backup` has written."""
+    """Restore the objects and the keys in FILE, which `muster backup` has written. The server must be stopped."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
     from muster.cluster.store.integrity import archive
