@@ -149,7 +149,7 @@ def require_same_options(home: Home, user_options: ServerOptions) -> None:
     if differences := describe_differences(running, user_options):
         raise UserError(
             f"the server has other options: {differences}. `muster restart` with your options changes them, "
-            "and jobs go on"
+            "and running jobs continue"
         )
 
 

@@ -94,7 +94,7 @@ class Job:
         try:
             return get_background().call(end, timeout)
         except TimeoutError:
-            raise TimeoutError(f"{self.name} has not ended within {timeout:g} s; it goes on") from None
+            raise TimeoutError(f"{self.name} has not ended within {timeout:g} s; it continues") from None
 
     @property
     def reference(self) -> JobReference:

@@ -112,7 +112,7 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
 
         click.echo(format_csv(rows), nl=False)
     elif not rows:
-        click.echo("no such run has ended; what goes on: muster ps", err=True)
+        click.echo("no such job has ended; to list unfinished jobs: muster ps", err=True)
     else:
         from muster.cli.terminal.output import terminal_width
         from muster.cli.terminal.runs import as_table

@@ -55,7 +55,7 @@ async def _wait(target: Target, jobs: tuple[str, ...], seconds: float | None, *,
             async with asyncio.timeout(seconds):
                 return await follow_all(session, [(session.namespace, job) for job in dict.fromkeys(jobs)], first=first)
         except TimeoutError:
-            say(f"not finished within {seconds:g} s; the jobs go on")
+            say(f"not finished within {seconds:g} s; the jobs continue")
             return TIMED_OUT_CODE
 
 

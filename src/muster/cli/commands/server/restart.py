@@ -51,7 +51,7 @@ def command(data: str, yes: bool, **options: Any) -> None:
     if unit is not None:
         write_options(home, resolved.options)
     if pid is not None:
-        click.echo(f"replacing process {pid}; {ending or 'what it runs goes on'}", err=True)
+        click.echo(f"replacing process {pid}; {ending or 'its jobs continue'}", err=True)
         stop(home, pid, signal.SIGKILL)
     if unit is None:
         _start(home, resolved, former=pid)
@@ -106,7 +106,8 @@ def _start(home: Home, resolved: ResolvedOptions, former: int | None) -> None:
         if former is None:
             raise
         raise click.ClickException(
-            f"{error.message}. What process {former} ran goes on; `muster up --detach` starts a server as that one was"
+            f"{error.message}. The jobs of process {former} continue; "
+            "`muster up --detach` starts a server with the same options"
         ) from error
     if ready_fd is not None:
         serve(home, resolved, ready_fd)

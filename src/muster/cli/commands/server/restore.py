@@ -35,6 +35,8 @@ def command(file: Path, force: bool, data: str) -> None:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"cannot restore {file}: {error.strerror or error}") from error
-    click.echo(f"{home.path} has the {len(backup.records)} objects of {file}; go on with: muster up --detach")
+    click.echo(
+        f"{home.path} has the {len(backup.records)} objects of {file}; start the cluster with: muster up --detach"
+    )
     if aside is not None:
         click.echo(f"the files that were there are in {aside}")
