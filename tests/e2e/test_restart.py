@@ -136,7 +136,10 @@ def test_after_a_restart_that_fails_a_bare_start_has_the_former_options(up):
         failed = up("restart", "--port", str(other.getsockname()[1]), check=False)
     assert failed.returncode == 1
     assert "is taken by another process" in failed.stderr
-    assert f"The jobs of process {before} continue; `muster up --detach` starts a server with the same options" in failed.stderr
+    assert (
+        f"The jobs of process {before} continue; `muster up --detach` starts a server with the same options"
+        in failed.stderr
+    )
     assert up("up", "--detach").stderr == "as at the last start: --port 0\n"
 
 

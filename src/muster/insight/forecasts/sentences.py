@@ -95,7 +95,7 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
             f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
             for one in gang.victims
         ]
-        lines.append(("displaces", _shorten_list(some)))
+        lines.append(("preempts", _shorten_list(some)))
     if gang.reason and gang.verdict != "preempts":
         ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
         lines.append(("" if lines else "placement", gang.reason + ends))
