@@ -33,7 +33,7 @@ _BESIDE = (
 @click.command(
     epilog=format_examples(
         "muster up --detach",
-        "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that start no processes",
+        "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # simulated nodes",
         "muster up --data /srv/muster --port 0",
         "sudo muster up --system --detach    # for all users of this machine",
         "muster up --listen box1.lab --detach    # also for other machines",
