@@ -9,8 +9,8 @@ from muster.cli.main import cli
 from tools.reference.markdown import render_code, render_table, render_text
 
 _INTRODUCTION = """\
-This page lists every command with its options, as `--help` shows them. `muster COMMAND --help` prints the same on the
-terminal. The exit code of `run`, `wait`, `shell` and `exec` is that of the job or command; bad usage is 2."""
+This page lists every command with its options. `muster COMMAND --help` prints the same on the terminal. `run`, `wait`,
+`shell` and `exec` return the exit code of the job or of the command. After a usage error, the exit code is 2."""
 
 
 def render_commands() -> list[str]:

@@ -25,15 +25,16 @@ from tools.reference.markdown import render_code, render_table, render_text
 
 _INTRODUCTION = """\
 `muster up --config FILE`, `muster controllers --config FILE` and the ConfigMap of an installed Muster read one file, a
-`Configuration` of `config.kueue.x-k8s.io`. Its fields are Kueue's, and those below `muster` are Muster's own. An
-unknown field, or a value that breaks a rule, stops the start with its path. The smallest file sets nothing:
+`Configuration` of `config.kueue.x-k8s.io`. Its fields are Kueue's, and the fields below `muster` are Muster's own.
+If the file has an unknown field or an invalid value, the command prints the path of the field, and does not start.
+[Configure a cluster](../configuration.md) explains the most important settings. The smallest file sets nothing:
 
 ```yaml
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 ```
 
-The tables list the fields of `v1beta2`. A file of `v1beta1` is read, too; its two differences are that
+The tables list the fields of `v1beta2`. Muster also reads files of `v1beta1`, with two differences:
 `waitForPodsReady` and `fairSharing` have a field `enable`, and are off without it."""
 _NOT_FIELDS = ("apiVersion", "kind")
 # The structs of a file that are spelled in another way than what they mean.

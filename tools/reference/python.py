@@ -11,7 +11,7 @@ import muster
 from tools.reference.markdown import render_text
 
 _INTRODUCTION = """\
-This page lists what `import muster` offers: each name with its signature and its docstring.
+This page lists all public names of the Python package `muster`, each with its signature and its docstring.
 [In Python](../python.md) explains how to use it, from the first job on."""
 # In the order of a reader's interest; a test holds that no public name is missing.
 _NAMES = ("run", "job", "simulate", "Job", "Executor", "Why", "JobState", "Error", "JobFailedError")

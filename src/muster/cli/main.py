@@ -20,44 +20,44 @@ if TYPE_CHECKING:
 # The commands in the order of the help page: the package in `muster.cli.commands` with the command's module, and the
 # line in the help page.
 COMMANDS = {
-    "up": ("server", "Start the embedded cluster."),
-    "down": ("server", "Stop the embedded cluster, and everything that runs in it."),
-    "restart": ("server", "Replace the server, and let its jobs go on."),
-    "service": ("server", "Let systemd start the cluster with the machine."),
-    "status": ("server", "Check the health of the cluster."),
+    "up": ("server", "Start a cluster on this machine."),
+    "down": ("server", "Stop the cluster on this machine, and all of its pods."),
+    "restart": ("server", "Replace the server. Running jobs continue."),
+    "service": ("server", "Start the cluster with the machine, as a systemd service."),
+    "status": ("server", "Show whether the cluster is healthy."),
     "run": ("submission", "Run a command as a gang: all workers start, or none."),
-    "apply": ("submission", "Apply manifests; with --wait, until their jobs finish."),
-    "ps": ("observation", "List jobs: state, pods, queue, position, reason, age."),
-    "history": ("observation", "List ended jobs: when they ran, for whom, and how they ended."),
-    "plan": ("forecasts", "Say what manifests would do now, without writing anything."),
-    "why": ("observation", "Explain why a job does not run, and when it will."),
-    "simulate": ("forecasts", "Play a scenario of queues, nodes and jobs in virtual time."),
+    "apply": ("submission", "Create or change the objects in manifests."),
+    "ps": ("observation", "List jobs with their state, queue, position and reason."),
+    "history": ("observation", "List ended jobs with their users, times and results."),
+    "plan": ("forecasts", "Forecast when and where jobs would start, and create nothing."),
+    "why": ("observation", "Explain why a job waits, and when it will start."),
+    "simulate": ("forecasts", "Simulate queues, nodes and jobs in virtual time."),
     "snapshot": ("forecasts", "Print nodes, queues and jobs for a simulation to start from."),
     "logs": ("observation", "Print or follow the output of a job."),
-    "exec": ("changes", "Run a command beside a worker of a job."),
-    "shell": ("submission", "Open a shell with the requested resources, through a queue."),
-    "wait": ("observation", "Wait until jobs finish; the exit code is the job's."),
-    "retry": ("changes", "Retry the failed trials of a sweep."),
-    "cancel": ("changes", "End jobs, named or selected ones."),
-    "hold": ("changes", "Keep jobs, or a queue, from starting."),
-    "release": ("changes", "Release held jobs, or a queue."),
+    "exec": ("changes", "Run a command in the container of a worker."),
+    "shell": ("submission", "Start a shell as a job with its own resources."),
+    "wait": ("observation", "Wait until jobs have ended, and return their exit code."),
+    "retry": ("changes", "Run the failed trials of a sweep again."),
+    "cancel": ("changes", "Cancel jobs."),
+    "hold": ("changes", "Stop jobs, and keep them or a queue's jobs from starting."),
+    "release": ("changes", "Let held jobs, or the jobs of a held queue, start again."),
     "alter": ("changes", "Change the time limit, the queue or the priority of a job."),
     "scale": ("changes", "Change the number of workers of a job."),
     "queue": ("sharing", "List, create, change, stop and delete queues."),
     "user": ("sharing", "Add, list and remove users of the cluster."),
-    "cluster": ("sharing", "Put one queue in front of several clusters."),
-    "podgroups": ("observation", "Show groups of pods that start together, and why they wait."),
-    "dashboard": ("observation", "Open queues, jobs and nodes in the browser."),
+    "cluster": ("sharing", "Run the jobs of one queue in several clusters."),
+    "podgroups": ("observation", "List and describe PodGroups, and why they wait."),
+    "dashboard": ("observation", "Open the dashboard in the browser."),
     "top": ("observation", "Show nodes and quotas, and the jobs that use them."),
-    "backup": ("server", "Copy all objects and keys into a file."),
-    "restore": ("server", "Start again from a backup."),
+    "backup": ("server", "Write a backup of the cluster to a file."),
+    "restore": ("server", "Restore the cluster from a backup."),
     "controllers": ("kubernetes", "Run the engine for a Kubernetes cluster."),
-    "adopt": ("kubernetes", "Report what Muster would take on from Kueue."),
+    "adopt": ("kubernetes", "Report what Muster would take over from Kueue."),
     "takeover": ("kubernetes", "Replace Kueue's manager with Muster."),
     "handback": ("kubernetes", "Replace Muster with Kueue's manager again."),
-    "manifests": ("kubernetes", "Print what to install on a Kubernetes cluster."),
-    "nodes": ("kubernetes", "Run simulated nodes, or this machine as a node, for any cluster."),
-    "completion": ("programs", "Print a script that makes a shell complete commands and names."),
+    "manifests": ("kubernetes", "Print the objects that install Muster on a Kubernetes cluster."),
+    "nodes": ("kubernetes", "Add simulated nodes, or this machine, to any cluster."),
+    "completion": ("programs", "Print a script for shell completion."),
 }
 
 # The packages of the commands that Muster itself calls, which no help page lists.
@@ -105,7 +105,7 @@ class _Commands(SuggestingGroup):
 )
 @click.version_option(package_name="muster-batch", prog_name=PROGRAM)
 def cli() -> None:
-    """All of a job starts, or none of it."""
+    """Muster runs gangs: jobs whose processes all start together, or do not start at all."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -29,48 +29,51 @@ _DECORATORS = (
     click.option(
         "--port",
         type=click.IntRange(0, 65535),
-        help=f"The port on loopback (default: {ServerOptions().port}); 0 chooses a free one.",
+        help=f"Port on the loopback interface (default: {ServerOptions().port}). 0 means any free port.",
     ),
     click.option(
         "--listen",
         metavar="ADDRESS[:PORT]",
         multiple=True,
-        help="Serve other machines, too, at this address or host name of this one; repeatable.",
+        help="Also serve other machines, at this address or host name of this machine. Can be repeated.",
     ),
     click.option(
         "--name",
         metavar="NAME",
         multiple=True,
-        help="A further name or address by which other machines reach the server; repeatable.",
+        help="Additional name or address in the server's certificate, by which other machines reach the "
+        "server. Can be repeated.",
     ),
     click.option(
         "--nodes",
         metavar="KIND[:COUNT][,RES=QTY]",
         multiple=True,
-        help="process (the default) or simulated; repeatable.",
+        help="Nodes of the cluster: process nodes (default) run pods as processes of this machine; simulated "
+        "nodes start no processes. Can be repeated.",
     ),
     click.option(
         "--socket",
         metavar="PATH",
-        help="As root: serve all users of this machine at this local socket, and run each one's pods as that user.",
+        help="Root only: serve all users of this machine at this Unix socket, and run the pods of each user as"
+        " that user.",
         shell_complete=names.complete_files,
     ),
     click.option(
         "--config",
         metavar="FILE",
-        help="Settings: a Configuration of config.kueue.x-k8s.io.",
+        help="File with the settings: a Configuration (config.kueue.x-k8s.io).",
         shell_complete=names.complete_files,
     ),
     click.option(
         "--audit-policy",
         metavar="FILE",
-        help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
+        help="File with an audit Policy (audit.k8s.io/v1). The server logs requests to audit.log.",
         shell_complete=names.complete_files,
     ),
     click.option(
-        "--log-format", type=click.Choice(["text", "json"]), help="The format of lines on stderr (default: text)."
+        "--log-format", type=click.Choice(["text", "json"]), help="Format of the server's log (default: text)."
     ),
-    click.option("--forget", is_flag=True, help="Use only the options given here, and none of the last start."),
+    click.option("--forget", is_flag=True, help="Ignore the options that are stored from the last start."),
 )
 
 
@@ -146,7 +149,7 @@ def require_same_options(home: Home, user_options: ServerOptions) -> None:
     if differences := describe_differences(running, user_options):
         raise UserError(
             f"the server has other options: {differences}. `muster restart` with your options changes them, "
-            "and jobs go on"
+            "and running jobs continue"
         )
 
 

@@ -24,7 +24,7 @@ data_option = click.option(
     "--data",
     metavar="DIR",
     default="",
-    help="Where the data live (default: $MUSTER_HOME or ~/.muster).",
+    help="Directory of the cluster's data (default: $MUSTER_HOME, or else ~/.muster).",
     shell_complete=complete_directories,
 )
 
@@ -36,13 +36,13 @@ def target_options(command: Command) -> Command:
         "--namespace",
         type=parse_name,
         metavar="NAME",
-        help="Namespace (default: the kubeconfig's).",
+        help="Namespace (default: the namespace of the kubeconfig).",
         shell_complete=complete_namespaces,
     )
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
-        help="Cluster to use instead of the embedded one.",
+        help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
         shell_complete=complete_files,
     )
     return kubeconfig(namespace(command))

@@ -123,7 +123,7 @@ def check_beside_server(home: Path) -> None:
         else:
             return
     raise DataDirectoryError(
-        f"the store in {home} is damaged: {problem}. Nothing was changed: the server goes on, and has all "
+        f"the store in {home} is damaged: {problem}. Nothing was changed: the server continues, and has all "
         f"objects in memory. Save them with `muster backup FILE`, then `muster down` and "
         f"`muster restore --force FILE`"
     ) from problem

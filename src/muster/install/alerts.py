@@ -24,8 +24,8 @@ ALERTS: Final = (
         'absent(kueue_build_info{replica_role=~"leader|standalone"})',
         "5m",
         "critical",
-        "No engine leads, so nothing that waits starts.",
-        "Jobs that run go on. Look at the pods of the engine and its Lease: kubectl -n kueue-system get pods,leases",
+        "No engine leads, so no waiting job starts.",
+        "Running jobs continue. Check the pods of the engine and its Lease: kubectl -n kueue-system get pods,leases",
     ),
     _make_alert(
         "MusterClusterQueueInactive",

@@ -94,7 +94,7 @@ class Job:
         try:
             return get_background().call(end, timeout)
         except TimeoutError:
-            raise TimeoutError(f"{self.name} has not ended within {timeout:g} s; it goes on") from None
+            raise TimeoutError(f"{self.name} has not ended within {timeout:g} s; it continues") from None
 
     @property
     def reference(self) -> JobReference:
@@ -110,26 +110,26 @@ def run(
     what: a function, a list of words, or a shell command line.
     args, kwargs: the arguments of the function.
 
-    All options may be left out. They have the names of `muster run`; quantities are Kubernetes quantities:
+    All options are optional, and have the names of the options of the command `muster run`:
 
     workers: the number of workers.
     cpus, memory, gpus: the requests of each worker, such as 2 or "500m", "4Gi", 1.
     queue: the LocalQueue to wait in.
-    priority: a WorkloadPriorityClass or a PriorityClass.
-    time: the maximum run time of an attempt, "2h" or seconds.
-    signal: "USR1@60" is sent 60 s before the time limit.
-    retries: how often the whole job restarts after a failure.
-    exclusive: whether its nodes run no other job.
-    name: the name of the job; by default derived from what runs.
-    labels, annotations: set on the job and its pods.
+    priority: the name of a WorkloadPriorityClass or a PriorityClass.
+    time: the time limit of each attempt, such as "2h", or a number of seconds.
+    signal: the signal to send before the time limit; "USR1@60" sends SIGUSR1 60 s before it.
+    retries: how often all workers restart after a worker has failed.
+    exclusive: whether the job uses only nodes on which no other job runs.
+    name: the name of the job; by default derived from the function or the command.
+    labels, annotations: the labels and annotations of the job and its pods.
     env: environment variables of the workers.
     workdir: the directory in which the workers start.
     elastic: "MIN:MAX" lets the job shrink and grow.
-    start_timeout: the seconds in which all workers have to start.
-    notify: a URL, mail address or command, or several, to notify of the end.
-    notify_on: other events, such as "start,fail".
-    image: the container image.
-    namespace, kubeconfig: the cluster to use, if it is not the embedded one.
+    start_timeout: the seconds within which all workers must start after the first one; otherwise the job fails.
+    notify: the URL, mail address or command to notify when the job ends, or a list of them.
+    notify_on: the events of the notices, such as "start,fail", instead of the end.
+    image: the container image, on nodes that run containers.
+    namespace, kubeconfig: the namespace, and the kubeconfig of the cluster; by default the cluster of `muster up`.
 
     Without a running cluster, Muster starts one inside this process, which ends with the process. Raises
     `muster.Error`.

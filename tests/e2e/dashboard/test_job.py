@@ -144,7 +144,7 @@ def test_one_trial_of_a_sweep_is_cancelled_and_the_others_go_on(cluster: Muster,
     page = visitor.open("/ui/jobs/default/sweep")
     rows = page.get_by_role("row")
     page.get_by_role("link", name="Cancel trial 1").click()
-    page.get_by_text("The other trials go on").wait_for()
+    page.get_by_text("The other trials continue").wait_for()
     page.get_by_role("button", name="Cancel the trials").click()
     rows.filter(has=page.get_by_role("link", name="1", exact=True)).get_by_text("Cancelled").wait_for()
     rows.filter(has=page.get_by_role("link", name="2", exact=True)).get_by_text("Running").wait_for()

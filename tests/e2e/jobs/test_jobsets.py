@@ -156,7 +156,7 @@ def test_a_command_that_stays_with_a_job_hears_that_the_cluster_was_stopped(up):
     assert running.stdout.readline() == "begun\n"
     up("down")
     _, said = running.communicate(timeout=60)
-    again = "the job goes on at the next muster up: muster logs -f job"
+    again = "the job continues at the next muster up: muster logs -f job"
     assert (running.returncode, said) == (1, f"job: running\nError: the cluster was stopped; {again}\n")
 
 

@@ -31,7 +31,7 @@ def test_the_first_of_several_or_all_of_them_or_no_longer_than_that(shared_up: M
     assert "short: failed" in done.stderr
     assert "long" not in done.stderr.replace("long: running", "")
     late = shared_up("wait", "long", "--timeout", "1s", check=False)
-    assert (late.returncode, late.stderr.splitlines()[-1]) == (124, "not finished within 1 s; the jobs go on")
+    assert (late.returncode, late.stderr.splitlines()[-1]) == (124, "not finished within 1 s; the jobs continue")
     assert shared_up("wait", "nonesuch", "--any", check=False).returncode == 1
     assert "is no time" in shared_up("wait", "long", "--timeout", "soon", check=False).stderr
     shared_up("cancel", "long")

@@ -55,7 +55,7 @@ def test_what_was_simulated_stays_simulated_until_the_user_says_otherwise(muster
     assert refused.stdout.startswith("already running: ")
     assert refused.stderr == (
         "Error: the server has other options: --nodes simulated:2, not --nodes process. "
-        "`muster restart` with your options changes them, and jobs go on\n"
+        "`muster restart` with your options changes them, and running jobs continue\n"
     )
     assert not touched.exists()
     muster("restart", "--nodes", "simulated:3")
@@ -115,7 +115,7 @@ def test_a_user_at_a_terminal_is_asked_before_a_restart_ends_jobs(up):
         ):
             asking = tty.start(up.command, "restart", *words, env=up.env())
             assert tty.reads(ending).endswith(ending)
-            tty.reads(b"); go on? [y/N]: ")
+            tty.reads(b"); continue? [y/N]: ")
             tty.press(b"n\n")
             tty.reads(b"nothing was done")
             assert asking.wait(timeout=60) == 1
@@ -136,7 +136,10 @@ def test_after_a_restart_that_fails_a_bare_start_has_the_former_options(up):
         failed = up("restart", "--port", str(other.getsockname()[1]), check=False)
     assert failed.returncode == 1
     assert "is taken by another process" in failed.stderr
-    assert f"What process {before} ran goes on; `muster up --detach` starts a server as that one was" in failed.stderr
+    assert (
+        f"The jobs of process {before} continue; `muster up --detach` starts a server with the same options"
+        in failed.stderr
+    )
     assert up("up", "--detach").stderr == "as at the last start: --port 0\n"
 
 
@@ -167,7 +170,7 @@ def test_a_user_at_a_terminal_is_asked_before_jobs_end(up):
         for keys, code, words in ((b"n\n", 1, b"nothing was done"), (b"y\n", 0, b"stopped")):
             asking = tty.start(up.command, "down", env=up.env())
             tty.reads(b"1 pod of 1 job ends: mine (")
-            tty.reads(b"); go on? [y/N]: ")
+            tty.reads(b"); continue? [y/N]: ")
             tty.press(keys)
             tty.reads(words)
             assert asking.wait(timeout=60) == code

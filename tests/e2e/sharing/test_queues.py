@@ -233,7 +233,7 @@ def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_no
     assert (refused.returncode, refused.stdout) == (2, "")
     for words in (
         "localqueue/blue of namespace default goes",
-        "job second goes on",
+        "job second continues",
         "job third does not start any more",
     ):
         assert words in refused.stderr

@@ -81,7 +81,7 @@ def test_fish_completes(at_work):
     assert done.stdout.splitlines() == [
         "train",
         "tune",
-        "apply\tApply manifests; with --wait, until their jobs finish.",
+        "apply\tCreate or change the objects in manifests.",
     ]
 
 
@@ -107,6 +107,6 @@ def test_kubectl_completes_its_plugin(at_work):
         return done.stdout.splitlines()
 
     assert completed("cancel", "t") == ["train", "tune", ":4"]
-    assert completed("canc") == ["cancel\tEnd jobs, named or selected ones.", ":4"]
+    assert completed("canc") == ["cancel\tCancel jobs.", ":4"]
     assert completed("apply", "-f", "") == [":0"]
     assert completed("up", "--data", "") == [":16"]

@@ -191,7 +191,7 @@ async def test_jobs_are_held_and_released(world: World):
     await play_node(world)
     facts = await why(world, "j")
     assert facts.state.word == "Held"
-    assert describe_levels(facts)[0].text.endswith("let it go on with: muster release j")
+    assert describe_levels(facts)[0].text.endswith("release it with: muster release j")
     await hold_or_release(session, ("j",), hold=False)
     assert await set_active(session, "j", active=False) == held
     await hold_or_release(session, ("j",), hold=False)

@@ -480,7 +480,7 @@ async def test_single_trials_of_a_sweep_are_cancelled(world: World) -> None:
         assert 'href="/ui/jobs/default/tune/cancel-trials?index=6" aria-label="Cancel trial 6"' in page
         asked = await viewer.page("/jobs/default/tune/cancel-trials?index=6")
         assert 'name="indexes" value="6"' in asked
-        assert "The other trials go on." in asked
+        assert "The other trials continue." in asked
         told = await viewer.act("/jobs/default/tune/cancel-trials", {"indexes": "3,6"})
         assert told == "tune goes on without trials 3,6"
         await world.settle(5)

@@ -254,14 +254,14 @@ async def test_a_queue_is_stopped_and_started_again(world: World) -> None:
         asks = await viewer.text("/queues/cluster/vision/stop")
         assert "Stop ClusterQueue vision?" in asks
         assert "2 jobs run from it now" in asks
-        said = await viewer.act("/queues/cluster/vision/stop", {"running": "go on"})
+        said = await viewer.act("/queues/cluster/vision/stop", {"running": "continue"})
         assert said.startswith("clusterqueue/vision stopped: nothing starts from it any more")
         assert await viewer.find_next("/queues/cluster/vision/stop") == "/ui/queues/cluster/vision"
         await world.settle(1)
         assert "Start again" in await viewer.text("/queues/cluster/vision")
         assert "may start, as its quota allows" in await viewer.text("/queues/cluster/vision/resume")
         assert await viewer.act("/queues/cluster/vision/resume") == "clusterqueue/vision resumed"
-        await viewer.act("/queues/default/speech/stop", {"running": "stop, and queue again"})
+        await viewer.act("/queues/default/speech/stop", {"running": "stop, and wait in the queue again"})
         assert (await world.client.get(LOCAL_QUEUE, "speech", "default")).spec.stop_policy == "HoldAndDrain"
         with pytest.raises(PageError, match="There is no LocalQueue gone"):
             await viewer.act("/queues/default/gone/stop")

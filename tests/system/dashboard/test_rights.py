@@ -100,7 +100,7 @@ async def test_a_viewer_of_one_namespace_has_useful_pages(world: World) -> None:
         with pytest.raises(PageError, match="There is no LocalQueue hidden in namespace secret-team"):
             await viewer.page("/queues/secret-team/hidden")
         with pytest.raises(ApiError, match='User "eve" cannot patch resource "localqueues"'):
-            await viewer.act("/queues/default/vision/stop", {"running": "go on"})
+            await viewer.act("/queues/default/vision/stop", {"running": "continue"})
 
 
 @virtual

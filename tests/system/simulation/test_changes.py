@@ -102,7 +102,7 @@ def test_the_example_loses_less_with_checkpoints(tmp_path):
 
 
 def test_the_changes_of_the_page_are_changes(tmp_path):
-    page = (ROOT / "docs" / "simulate.md").read_text()
+    page = (ROOT / "docs" / "simulate-faults.md").read_text()
     [listed] = re.findall(r"^```yaml\n(  changes:\n.*?)^```", page, re.MULTILINE | re.DOTALL)
     before, _, after = EXAMPLE.read_text().partition("  changes:\n")
     _, _, after = after.partition("  assert:\n")

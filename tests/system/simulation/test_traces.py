@@ -261,6 +261,6 @@ def test_the_example_of_the_page_runs():
     assert report.holds
     assert report.summary.total.ended == 196
     page, example = (
-        (ROOT / file).read_text() for file in ("docs/simulate.md", "examples/simulate/tables/scenario.yaml")
+        (ROOT / file).read_text() for file in ("docs/simulate-replay.md", "examples/simulate/tables/scenario.yaml")
     )
     assert example[example.index("  nodes:") : example.index("  assert:")] in page

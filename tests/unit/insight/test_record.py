@@ -187,7 +187,7 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
         (
             record_of(jobset(status=GATHERING)),
             [pod("driver", 0, 0, phase="Pending")],
-            JobState("Starting", 0, 7, "3 of 7 workers have started; they go on once all have"),
+            JobState("Starting", 0, 7, "3 of 7 workers have started; their commands begin when all have started"),
         ),
         (
             record_of(jobset(status=GATHERING)),

@@ -218,7 +218,7 @@ class Follower(Struct):
                     raise error_of(answer, probe.method, probe.path)
             except TransportError as error:
                 if self._stopping:
-                    advice = f"the job goes on at the next muster up: muster logs -f {self.name}"
+                    advice = f"the job continues at the next muster up: muster logs -f {self.name}"
                     raise TransportError(f"the cluster was stopped; {advice}") from error
                 before, silence = silence, silence.after(error, self.clock.monotonic())
                 if silence.is_over:

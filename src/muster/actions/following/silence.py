@@ -55,4 +55,4 @@ def explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
     again = "start the cluster again with muster up --detach, then"
     when = again if ours and not is_silent else "once the server answers"
     message = f"gave up on {name}: the server has {lack} for {seconds:g} s"
-    return f"{message}; the job goes on; {when}: muster logs -f {name} ({error})"
+    return f"{message}; the job continues; {when}: muster logs -f {name} ({error})"

@@ -22,7 +22,7 @@ from muster.jobs.deferral import make_release
 from muster.runtime.client import Client
 
 _STOPPED = {
-    "Hold": "stopped: nothing starts from it any more, what runs goes on",
+    "Hold": "stopped: its waiting jobs do not start, and its running jobs continue",
     "HoldAndDrain": "stopped and drained: what runs is stopped and waits",
 }
 

@@ -170,9 +170,9 @@ def explain_later_sizes(part: Part, workers: int) -> str:
     if workers < bounds.least:
         then = f"below {bounds.least} it stays at this size until it is scaled again"
     elif workers > bounds.most:
-        then = f"above {bounds.most} it does not grow by itself, but may be shrunk where the cluster is short"
+        then = f"above {bounds.most} it does not grow by itself, but may shrink when another job needs its room"
     elif bounds.least == bounds.most:
         return ""
     else:
-        then = "it may be moved again, as room allows"
+        then = "Muster may change its size again, as quota and nodes allow"
     return f"{part.name} is elastic ({bounds}): {then}"

@@ -150,7 +150,8 @@ def describe_excess(queue: Spec) -> list[str]:
         for one in flavor["resources"]
     ]
     return [
-        f"jobs use {total} {resource}, and the quota is {quota} now: they go on, and none starts until they use less"
+        f"jobs use {total} {resource}, and the quota is {quota} now: they continue, "
+        "and no further job starts until they use less"
         for flavor, resource, quota in quotas
         if parse_quantity(total := used.get((flavor, resource), "0")) > parse_quantity(quota)
     ]

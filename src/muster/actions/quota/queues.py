@@ -156,7 +156,7 @@ async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> l
     for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():
         state = find_quota_state(workload)
         if workload.spec.queue_name == meta.name and not state.finished:
-            becomes = "goes on" if state.word == "Admitted" else "does not start any more"
+            becomes = "continues" if state.word == "Admitted" else "does not start any more"
             sentences.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
     return sentences
 
@@ -173,7 +173,7 @@ async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
         sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
     if what.cluster is not None:
         await client.delete_object(CLUSTER_QUEUE, what.cluster)
-        is_used = any(one.endswith("goes on") for one in what.using)
+        is_used = any(one.endswith("continues") for one in what.using)
         if not is_used:
             await wait_for_result(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
         later = " once what runs has ended" if is_used else ""

@@ -14,10 +14,12 @@ def quota_options(command: F) -> F:
     """Return the command with the options that set the quota of a queue."""
     for option in reversed(
         (
-            click.option("--cpus", "--cpu", "cpus", metavar="Q", type=parse_quantity, help="CPUs, as 8."),
-            click.option("--memory", metavar="Q", type=parse_memory, help="Memory, as 32Gi."),
-            click.option("--gpus", metavar="N", type=parse_gpu_quota, help="GPUs (nvidia.com/gpu)."),
-            click.option("--quota", metavar="RES=Q", multiple=True, help="Any other resource; repeatable."),
+            click.option("--cpus", "--cpu", "cpus", metavar="Q", type=parse_quantity, help="Quota of CPUs, such as 8."),
+            click.option("--memory", metavar="Q", type=parse_memory, help="Quota of memory, such as 32Gi."),
+            click.option("--gpus", metavar="N", type=parse_gpu_quota, help="Quota of GPUs (nvidia.com/gpu)."),
+            click.option(
+                "--quota", metavar="RES=Q", multiple=True, help="Quota of any other resource. Can be repeated."
+            ),
         )
     ):
         command = option(command)
@@ -33,23 +35,29 @@ def sharing_options(command: F) -> F:
                 metavar="W",
                 type=parse_weight,
                 default="",
-                help="The team's share of what several teams want.",
+                help="The team's weight if several teams want to borrow the same quota.",
             ),
             click.option(
-                "--users", metavar="A,B", default=None, help="The only users. Their jobs land here by themselves."
+                "--users",
+                metavar="A,B",
+                default=None,
+                help="Users of the queue. Only they may use it, and their jobs go to it by default.",
             ),
             click.option(
                 "--per-user",
                 metavar="LIMIT=N",
                 multiple=True,
-                help="At most so much for each user: jobs and gpus at once, waiting-jobs and waiting-gpus in line.",
+                help="Limit for each user: jobs or gpus that hold quota, waiting-jobs or waiting-gpus that wait in the"
+                " queue. Can be repeated.",
             ),
             click.option(
                 "--by-usage/--no-by-usage",
                 default=None,
-                help="Whoever used less lately goes first: order LocalQueues by past use.",
+                help="Whether jobs of users who used fewer resources in the past start first.",
             ),
-            click.option("--weight", metavar="W", type=parse_weight, default="", help="For fair sharing."),
+            click.option(
+                "--weight", metavar="W", type=parse_weight, default="", help="Weight of the queue in fair sharing."
+            ),
         )
     ):
         command = option(command)

@@ -16,7 +16,7 @@ _OPTIONS = (
         "-w",
         "--workers",
         type=click.IntRange(1, 100_000),  # api.batch.MAX_PARALLELISM, which is imported late
-        help="How many workers (default: 1; with --elastic, MAX).",
+        help="Number of workers (default: 1; with --elastic: MAX).",
     ),
     click.option(
         "--role",
@@ -24,52 +24,60 @@ _OPTIONS = (
         metavar="NAME[:N][,gpus=N]...",
         multiple=True,
         type=parse_role,
-        help="A role and how many workers it has, with cpus=, memory= and gpus= of its own; may be repeated. "
-        "A role with another command follows a colon.",
+        help="A role, and its number of workers. cpus=, memory= and gpus= set the resources of each of its "
+        "workers. Can be repeated. To give a role another command, write the role after a colon.",
     ),
     click.option(
         "--until",
         metavar="ROLE",
         default="",
-        help="The job completes once this role has completed (default: once all have).",
+        help="Complete the job when this role has completed (default: when all roles have completed).",
     ),
     click.option(
         "--start-timeout",
         metavar="TIME",
         default="",
-        help="Fail if not all workers have started by then, as 90s or 10m.",
+        help="Fail the job if some workers have not started this long after the first worker, such as 90s or 10m.",
     ),
     click.option(
         "-t",
         "--time",
         metavar="TIME",
         type=time_limit,
-        help="End an attempt after this time, as 90s, 2h or 2:00:00; each attempt has the whole time.",
+        help="Time limit of each attempt of the job, such as 90s, 2h or 2:00:00.",
     ),
     click.option(
         "--signal",
         metavar="SIGNAL[@SECONDS]",
         default="",
-        help="The signal that each worker gets this long before its time limit, as USR1@60, so that it can end well.",
+        help="Signal to send to each worker this many seconds before the time limit, such as USR1@60.",
     ),
     click.option(
         "--retries",
         metavar="N",
         type=click.IntRange(0, 1_000_000),
-        help="How often all workers restart when one fails (default: 0); for an elastic job, how many are replaced.",
+        help="How often all workers restart after a worker has failed (default: 0). In an elastic job: how "
+        "many failed workers are replaced.",
     ),
-    click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs."),
+    click.option(
+        "--elastic",
+        metavar="MIN:MAX",
+        default="",
+        help="Let the job shrink to MIN workers and grow to MAX workers while it runs.",
+    ),
     click.option(
         "--array",
         metavar="0-99[:STEP][%N]",
         default="",
-        help="A sweep: an independent trial for each of these indexes, in MUSTER_INDEX; at most N run at a time.",
+        help="Run a sweep: an independent trial for each of these indexes, which is in MUSTER_INDEX. At most N"
+        " trials run at the same time.",
     ),
     click.option(
         "--grid",
         metavar="NAME=V,V...",
         multiple=True,
-        help="A sweep: a trial for each combination, in variables and in place of {NAME}; may be repeated.",
+        help="Run a sweep: a trial for each combination of values. The values are in the variables NAME, and "
+        "replace {NAME} in COMMAND. Can be repeated.",
     ),
     click.option(
         "--cron",
@@ -77,46 +85,48 @@ _OPTIONS = (
         metavar="SCHEDULE",
         default="",
         type=parse_schedule,
-        help="Start the job again and again, as '0 3 * * *' or @daily, and return. A start waits for the job before.",
+        help="Create a CronJob that submits the job at these times, such as '0 3 * * *' or @daily. A job is "
+        "not submitted before the previous job has ended.",
     ),
     click.option(
         "--cpus",
         metavar="Q[:MAX]",
         type=parse_worker_cpus,
-        help="CPUs of each worker, as 2 or 500m: as many as it requests, or MAX, are also its limit.",
+        help="CPUs that each worker requests, such as 2 or 500m. The limit is MAX, or else the request.",
     ),
     click.option(
         "--memory",
         metavar="Q[:MAX]",
         type=parse_worker_memory,
-        help="Memory of each worker, as 4Gi; a worker that needs more than that, or than MAX, is ended.",
+        help="Memory that each worker requests, such as 4Gi. The limit is MAX, or else the request. A worker "
+        "that exceeds its limit is killed.",
     ),
     click.option(
         "--begin",
         metavar="TIME",
         default="",
-        help="Start the job at this time, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00; it waits until then.",
+        help="Do not start the job before this time, such as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00.",
     ),
     click.option(
         "--after",
         metavar="JOB[:ok|:fail|:any]",
         multiple=True,
-        help="Start the job once JOB has completed (:ok, the default), failed or been cancelled (:fail), or either "
-        "(:any); several with commas, or repeated.",
+        help="Start the job after JOB has completed (:ok, the default), has failed or was cancelled (:fail), "
+        "or has ended in any way (:any). Separate several jobs with commas, or repeat the option.",
         shell_complete=names.complete_jobs,
     ),
     click.option(
         "--notify",
         metavar="TARGET",
         multiple=True,
-        help="Tell a URL, a mail address or a command of the end of the job; the command runs as the job does; may be "
-        "repeated.",
+        help="Send a notice to a URL or a mail address when the job ends, or run a command with the rights of "
+        "the job. Can be repeated.",
     ),
     click.option(
         "--notify-on",
         metavar="EVENT,...",
         default="",
-        help="The events to tell of: start, end, fail, and requeue, the first interruption (default: end).",
+        help="Events of --notify: start, end, fail, and requeue, which is the first interruption (default: end).",
     ),
     click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="GPUs of each worker."),
     click.option(
@@ -124,19 +134,34 @@ _OPTIONS = (
         "--queue",
         metavar="Q",
         default="",
-        help="The LocalQueue to wait in (default: the namespace's).",
+        help="LocalQueue in which the job waits (default: the queue of your team, or else the queue `default`).",
         shell_complete=names.local_queues,
     ),
-    click.option("--exclusive", is_flag=True, help="Only on nodes where no other job runs, and none starts meanwhile."),
-    click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass."),
-    click.option("--name", metavar="N", default="", help="Name of the job (default: from the command)."),
-    click.option("--replace", is_flag=True, help="Delete an ended job of this name first, with its output."),
-    click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's."),
+    click.option(
+        "--exclusive",
+        is_flag=True,
+        help="Use only nodes on which no other job runs. No other job starts there until this job has ended.",
+    ),
+    click.option(
+        "--priority", metavar="P", default="", help="Name of a WorkloadPriorityClass, or else of a PriorityClass."
+    ),
+    click.option("--name", metavar="N", default="", help="Name of the job (default: derived from COMMAND)."),
+    click.option(
+        "--replace", is_flag=True, help="With --name: first delete an ended job of this name, and its output."
+    ),
+    click.option(
+        "-e",
+        "--env",
+        metavar="K[=V]",
+        multiple=True,
+        help="Environment variable of the workers. Without a value, it has the value of your environment. Can "
+        "be repeated.",
+    ),
     click.option(
         "--env-file",
         metavar="FILE",
         multiple=True,
-        help="Environment from a file with lines NAME=VALUE, which --env overrides.",
+        help="File of environment variables, with lines NAME=VALUE. --env takes precedence. Can be repeated.",
         shell_complete=names.complete_files,
     ),
     click.option(
@@ -144,44 +169,59 @@ _OPTIONS = (
         "secrets",
         metavar="NAME[=KEY]",
         multiple=True,
-        help="Keys of a Secret as environment: all, or the named one. No manifest holds their values.",
+        help="Set environment variables from all keys of a Secret, or from one KEY. The manifest does not "
+        "contain the values. Can be repeated.",
     ),
     click.option(
         "--state",
         metavar="CLAIM",
         default="",
-        help="PersistentVolumeClaim for $MUSTER_STATE, where nodes have images; others have a directory for each job.",
+        help="PersistentVolumeClaim for $MUSTER_STATE, on nodes that run containers. Process nodes have a "
+        "directory for each job.",
     ),
     click.option(
         "--workdir",
         metavar="DIR",
         default="",
-        help="Where COMMAND starts (default: here).",
+        help="Directory in which COMMAND starts (default: the current directory).",
         shell_complete=names.complete_directories,
     ),
-    click.option("--label", "labels", metavar="K=V", multiple=True, help="A label of the job and its pods."),
     click.option(
-        "--annotation", "annotations", metavar="K=V", multiple=True, help="An annotation of the job and its pods."
+        "--label", "labels", metavar="K=V", multiple=True, help="Label of the job and its pods. Can be repeated."
     ),
-    click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images."),
     click.option(
-        "--run-time", metavar="TIME", default="", help="How long simulated nodes pretend to run the job, as 90s or 1h."
+        "--annotation",
+        "annotations",
+        metavar="K=V",
+        multiple=True,
+        help="Annotation of the job and its pods. Can be repeated.",
+    ),
+    click.option("--image", metavar="IMAGE", default="", help="Container image, on nodes that run containers."),
+    click.option(
+        "--run-time",
+        metavar="TIME",
+        default="",
+        help="Time after which simulated nodes end the pods of the job, such as 90s or 1h (default: never).",
     ),
     click.option(
         "--stdin/--no-stdin",
         default=None,
-        help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
+        help="Whether rank 0 reads the standard input of this command (default: yes, if it is a pipe or a file).",
     ),
-    click.option("--tty", is_flag=True, help="Run rank 0 on this terminal; the output of the others goes to the log."),
+    click.option(
+        "--tty", is_flag=True, help="Run rank 0 on this terminal. The output of the other workers goes to the log."
+    ),
     click.option(
         "--mpi/--no-mpi",
         default=None,
-        help="Whether rank 0 alone runs COMMAND, and mpirun in it starts processes on all workers (default: yes, if "
+        help="Whether only rank 0 runs COMMAND, and mpirun starts processes on all workers (default: yes, if "
         "COMMAND is mpirun or mpiexec).",
     ),
-    click.option("-d", "--detach", is_flag=True, help="Submit, say how to follow, and return."),
-    click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing."),
-    click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Form of --dry-run (default: yaml)."),
+    click.option("-d", "--detach", is_flag=True, help="Submit the job, print the commands that follow it, and return."),
+    click.option("--dry-run", is_flag=True, help="Print the manifest that would be submitted, and submit nothing."),
+    click.option(
+        "-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format of --dry-run (default: yaml)."
+    ),
 )
 
 

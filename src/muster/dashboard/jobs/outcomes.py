@@ -26,7 +26,7 @@ def describe_cancel_trials(readings: JobReadings) -> list[str]:
     """Return sentences about the effect of cancelling some trials of a sweep."""
     seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in readings.live), default=0)
     time = f"within {format_span(seconds)}" if seconds else "at once"
-    return [f"A trial that runs ends {time}, and one that waits never starts. The other trials go on."]
+    return [f"A trial that runs ends {time}, and one that waits never starts. The other trials continue."]
 
 
 def describe_hold(readings: JobReadings) -> list[str]:
@@ -57,7 +57,7 @@ def describe_cron_hold(unfinished: Sequence[str]) -> list[str]:
 
     unfinished: the names of its jobs that have not ended.
     """
-    going_on = count_things(len(unfinished), "job goes on", "jobs go on")
+    going_on = count_things(len(unfinished), "job continues", "jobs continue")
     here = f"{going_on}: {list_names(unfinished)}." if unfinished else "None of its jobs runs."
     return ["It starts no jobs until somebody releases it.", here]
 

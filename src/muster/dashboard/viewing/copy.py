@@ -40,7 +40,10 @@ _NO_ANSWER = f"no answer within {_CHECK_SECONDS:.0f} s"
 _MOST_FOLLOWED = 100
 _MOST_MEMOS = 10
 UNCHECKED = "Whether you may still see this could not be checked for"
-AWAY = "The API server does not answer, so this page shows what was known before; it goes on by itself."
+AWAY = (
+    "The API server does not answer, so this page shows what was known before. It updates by itself when the server "
+    "answers."
+)
 
 
 class _Followed:

@@ -14,7 +14,7 @@ from muster.queueing.model import Places
 
 _WORDS = {
     "starts": "would start now",
-    "preempts": "would start once others have gone",
+    "preempts": "would start after preempting other pods",
     "waits": "would wait",
     "never": "would never start",
 }
@@ -88,14 +88,14 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
     if gang.nodes:
         nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
         pods = f"{gang.placed_pods} of {gang.pods} pods" if gang.placed_pods < gang.pods else count_of(gang.pods, "pod")
-        once = ", once others have gone" if gang.victims else ""
+        once = ", after preempting other pods" if gang.victims else ""
         lines.append(("placement", f"{pods}{once}: {nodes}"))
     if gang.victims:
         some = [
             f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
             for one in gang.victims
         ]
-        lines.append(("displaces", _shorten_list(some)))
+        lines.append(("preempts", _shorten_list(some)))
     if gang.reason and gang.verdict != "preempts":
         ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
         lines.append(("" if lines else "placement", gang.reason + ends))

@@ -26,7 +26,7 @@ _VICTIM_RULES: Mapping[str, str] = {
     "InCohortReclamation": "its ClusterQueue gives back quota that it borrowed",
     "InCohortReclaimWhileBorrowing": "its ClusterQueue borrowed quota, and that one has a higher priority",
     "InCohortFairSharing": "for fair shares among the ClusterQueues",
-    "FlavorMigration": "it goes on in a better flavor",
+    "FlavorMigration": "it continues in a better flavor",
     "PodPriority": "that one has a higher priority, and needs the nodes",
 }
 

@@ -345,9 +345,8 @@ def _describe_group_start(job: JobRecord, live: Sequence[Pod]) -> str:
     if job.group_start is None:
         return ""
     missing = describe_absent(job, live)
-    sentence = (
-        f"{count_started(job, live)} of {job.group_start.expected} workers have started; they go on once all have"
-    )
+    started = f"{count_started(job, live)} of {job.group_start.expected} workers have started"
+    sentence = f"{started}; their commands begin when all have started"
     return f"{sentence}; not yet: {missing}" if missing else sentence
 
 

@@ -23,7 +23,7 @@ def describe_placement(readings: JobReadings) -> JobLevel:
     if readings.state.finished:
         return JobLevel("placement", "done", "")
     if readings.state.word == "Suspended" and (readings.job is None or not readings.job.manager):
-        return JobLevel("placement", "here", "the job is suspended; let it go on with: muster release " + readings.name)
+        return JobLevel("placement", "here", "the job is suspended; release it with: muster release " + readings.name)
     if readings.workload is not None and needs_replacements(readings.workload):
         text = f"{len(readings.live)} of {count_of(readings.state.wanted, 'pod')} left"
         return JobLevel("placement", "here", text, (readings.state.reason,))

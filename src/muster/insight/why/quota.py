@@ -37,7 +37,7 @@ def describe_quota(readings: JobReadings) -> JobLevel:
         return _describe_waiting(readings, quota_state, workload, since)
     if quota_state.word == "Held":
         reason = (quota_state.reason,) if quota_state.reason != UNTIL_RELEASED else ()
-        return JobLevel("quota", "here", f"held{since}; let it go on with: muster release {readings.name}", reason)
+        return JobLevel("quota", "here", f"held{since}; release it with: muster release {readings.name}", reason)
     if quota_state.word == "Evicting":
         return JobLevel("quota", "here", f"giving its quota back{since}", (quota_state.reason,))
     nominated = workload.status.nominated_cluster_names

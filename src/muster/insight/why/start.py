@@ -72,5 +72,6 @@ def _describe_group_start(readings: JobReadings, job: JobRecord) -> JobLevel:
     until = f", or fail in {format_age(readings.now, job.start_by)}" if job.start_by is not None else ""
     missing = describe_absent(job, readings.live)
     started = count_started(job, readings.live)
-    text = f"{started} of {job.group_start.expected} workers have started; they go on once all have{until}"
+    state = f"{started} of {job.group_start.expected} workers have started"
+    text = f"{state}; their commands begin when all have started{until}"
     return JobLevel("start", "here", text, (f"not yet: {missing}",) if missing else ())

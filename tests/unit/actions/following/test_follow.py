@@ -352,7 +352,7 @@ def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(version, advice
     assert warning.startswith("j: the server does not answer; trying for 30 s: cannot reach the server")
     assert not caplog.records
     assert isinstance(error, TransportError)
-    gone = f"gave up on j: the server has been gone for 30 s; the job goes on; {advice} (cannot reach the server"
+    gone = f"gave up on j: the server has been gone for 30 s; the job continues; {advice} (cannot reach the server"
     assert str(error).startswith(gone)
     assert when == pytest.approx(100 + GONE_SECONDS, abs=3)
 
@@ -376,7 +376,7 @@ def test_a_job_whose_cluster_is_stopped_is_left_at_once_and_it_is_said_how_it_go
     warnings: list[str] = []
     lines: list[str] = []
     error, when = follow(server, script, warnings.append, Progress("j", 1, lines.append).report)
-    assert str(error) == "the cluster was stopped; the job goes on at the next muster up: muster logs -f j"
+    assert str(error) == "the cluster was stopped; the job continues at the next muster up: muster logs -f j"
     assert (lines, warnings) == (["j: running"], [])
     assert when == pytest.approx(101, abs=3)
 

@@ -33,9 +33,9 @@ def test_a_silent_server_has_longer_than_one_that_is_gone(failures, limit, is_ov
 @pytest.mark.parametrize(
     ("error", "ours", "text"),
     [
-        (GONE, True, "been gone for 30 s; the job goes on; start the cluster again with muster up --detach, then: "),
-        (GONE, False, "been gone for 30 s; the job goes on; once the server answers: "),
-        (SILENT, True, "not answered for 600 s; the job goes on; once the server answers: "),
+        (GONE, True, "been gone for 30 s; the job continues; start the cluster again with muster up --detach, then: "),
+        (GONE, False, "been gone for 30 s; the job continues; once the server answers: "),
+        (SILENT, True, "not answered for 600 s; the job continues; once the server answers: "),
     ],
 )
 def test_giving_up_says_how_to_follow_the_job_again(error, ours, text):

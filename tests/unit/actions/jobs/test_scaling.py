@@ -56,12 +56,12 @@ def test_no_more_workers_than_completions(subject):
         (None, 4, ""),
         ("nonsense", 4, ""),
         ("4:4", 4, ""),
-        ("2:8", 2, "j is elastic (2:8): it may be moved again, as room allows"),
+        ("2:8", 2, "j is elastic (2:8): Muster may change its size again, as quota and nodes allow"),
         ("2:8", 1, "j is elastic (2:8): below 2 it stays at this size until it is scaled again"),
         (
             "2:8",
             9,
-            "j is elastic (2:8): above 8 it does not grow by itself, but may be shrunk where the cluster is short",
+            "j is elastic (2:8): above 8 it does not grow by itself, but may shrink when another job needs its room",
         ),
     ],
 )

@@ -96,7 +96,7 @@ def using(spec, **totals):
 def test_a_quota_below_what_jobs_use_is_told_of():
     alone = {"resourceGroups": [group("f", cpu="500m", memory="1Gi")]}
     assert describe_excess(using(alone, cpu="1", memory="1Gi")) == [
-        "jobs use 1 cpu, and the quota is 500m now: they go on, and none starts until they use less"
+        "jobs use 1 cpu, and the quota is 500m now: they continue, and no further job starts until they use less"
     ]
     assert describe_excess(using(alone, cpu="500m")) == []
     assert describe_excess({"spec": alone}) == []

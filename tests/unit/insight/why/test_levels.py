@@ -152,7 +152,7 @@ def test_a_stopped_queue_is_named_with_the_command_that_resumes_it():
         (workload(), "waiting in queue q, for 6m", ()),
         (
             workload(active=False),
-            "held, for 6m; let it go on with: muster release j",
+            "held, for 6m; release it with: muster release j",
             (),
         ),
         (
@@ -527,7 +527,9 @@ def test_how_far_a_group_is_of_which_some_have_no_node():
         )
     )
     found = look(facts(whole, [pod(0, phase="Pending", ready=False), pod(1, "", "Pending", ready=False)]))
-    assert found["start"] == JobLevel("start", "later", "3 of 4 workers have started; they go on once all have")
+    assert found["start"] == JobLevel(
+        "start", "later", "3 of 4 workers have started; their commands begin when all have started"
+    )
 
 
 def test_once_all_pods_have_ended_nothing_waits_for_pods():

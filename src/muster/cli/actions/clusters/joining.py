@@ -145,5 +145,5 @@ async def wait_until_connected(client: Client, name: str, clock: Clock, seconds:
         )
     raise click.ClickException(
         f"cluster {name} is not connected ({condition.reason}): {condition.message}\n"
-        f"The manager goes on trying; see: muster cluster list, or take it back: muster cluster leave {name}"
+        f"The manager continues to try; see: muster cluster list, or remove the cluster: muster cluster leave {name}"
     )

@@ -66,7 +66,7 @@ async def leave(client: Client, name: str, clock: Clock, reach: Reach, *, force:
         _refuse_running(name, running)
     elif running and not is_true(cluster.status.conditions, ACTIVE):
         jobs = ", ".join(_list_titles(running))
-        say(f"cluster {name} cannot be reached: these jobs go on there, and also restart elsewhere: {jobs}")
+        say(f"cluster {name} cannot be reached: these jobs continue there, and also restart elsewhere: {jobs}")
     elif running:
         await _stop_jobs(client, name, running, clock)
     await _delete_leftovers(client, name, reach)

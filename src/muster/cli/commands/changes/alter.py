@@ -24,29 +24,30 @@ from muster.cli.session import ask, connect, target_options
     "limit",
     metavar="TIME",
     type=time_limit,
-    help="The time limit of each attempt, as 90s, 2h or 2:00:00; also while the job runs.",
+    help="New time limit of each attempt, such as 90s, 2h or 2:00:00. It can also change while the job runs.",
 )
 @click.option(
     "-q",
     "--queue",
     metavar="Q",
     default="",
-    help="The LocalQueue to wait in; only while the job waits.",
+    help="New LocalQueue. It can change only while the job waits.",
     shell_complete=names.local_queues,
 )
 @click.option(
     "--priority",
     metavar="P",
     default="",
-    help="The WorkloadPriorityClass; while the job runs, only if it was submitted with one.",
+    help="New WorkloadPriorityClass. While the job runs, it can change only if the job was submitted with one.",
 )
-@click.option("--force", is_flag=True, help="Allow a time limit that the job has passed already, which ends it.")
+@click.option("--force", is_flag=True, help="Allow a time limit that has already passed. The job then ends.")
 @click.option("--name", "new_name", metavar="N", default="", hidden=True)
 @target_options
 def command(job: str, limit: int | None, queue: str, priority: str, force: bool, new_name: str, **options: Any) -> None:
     """Change the time limit, the queue or the priority of JOB.
 
-    A job gets all changes of one command or none. Its name, its command and what its workers request are fixed.
+    The command makes all changes, or none of them. The name, the command and the requested resources of a job cannot
+    change.
     """
     if new_name:
         raise click.UsageError(

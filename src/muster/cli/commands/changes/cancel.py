@@ -25,20 +25,24 @@ from muster.cli.session import ask, connect, target_options
     ),
 )
 @click.argument("jobs", nargs=-1, type=name_or_cron_job, metavar="[JOB]...", shell_complete=names.complete_jobs)
-@click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
-@click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
-@add_selection_options("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
-@click.option("--index", metavar="N,N-M", default="", help="Only these trials of JOB, a sweep; the others go on.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask, where jobs are not named.")
-@click.option("--delete", is_flag=True, help="Also delete the job, with its output.")
+@click.option("--all", "everything", is_flag=True, help="Cancel all jobs of the namespace.")
+@click.option(
+    "-l", "--selector", metavar="LABELS", default="", help="Cancel the jobs with these labels, such as team=vision."
+)
+@add_selection_options("Cancel the jobs", STATES, by_state="Cancel the jobs in this state. Can be repeated.")
+@click.option(
+    "--index", metavar="N,N-M", default="", help="Cancel only these trials of the sweep JOB. The other trials continue."
+)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation if options select the jobs.")
+@click.option("--delete", is_flag=True, help="Also delete the jobs and their output.")
 @target_options
 def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, index: str, **options: Any) -> None:
-    """End the workers of every JOB gracefully, or of all jobs that the options select.
+    """Cancel every JOB, or all jobs that the options select. Workers end gracefully.
 
-    A CronJob starts no more jobs, and those that run are cancelled.
+    A cancelled job and its output are kept as long as any other ended job. A cancelled CronJob starts no further jobs,
+    and its running jobs are cancelled.
 
-    The record and the output of a cancelled job stay as long as those of a job that ended by itself. The options select
-    unfinished jobs only, except with --delete.
+    The options select only unfinished jobs; with --delete, they also select ended jobs.
     """
     target = Target.of(options)
     alike = any(options.values())

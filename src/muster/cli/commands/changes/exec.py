@@ -23,14 +23,16 @@ _NOT_STARTED = "error executing command in container: "
 )
 @click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--rank", metavar="N", default="", help="Beside this worker (default: the first that runs).")
-@click.option("-c", "--container", metavar="NAME", default="", help="In this container (default: the first).")
+@click.option("--rank", metavar="N", default="", help="Rank of the worker (default: the first running worker).")
+@click.option(
+    "-c", "--container", metavar="NAME", default="", help="Container of the worker (default: the first container)."
+)
 @target_options
 def command(job: str, command: tuple[str, ...], rank: str, container: str, **options: Any) -> None:
-    """Run COMMAND beside a worker of JOB, as the worker's user and in its container; the exit code is the command's.
+    """Run COMMAND in the container of a running worker of JOB, and return the exit code of COMMAND.
 
-    With a terminal, COMMAND runs on that terminal. Otherwise COMMAND reads the standard input, if it is a pipe or a
-    file.
+    COMMAND runs as the user of the worker. On a terminal, COMMAND runs on that terminal. Otherwise COMMAND reads the
+    standard input, if it is a pipe or a file.
     """
     sys.exit(run(_exec(Target.of(options), job, rank, container, command)))
 

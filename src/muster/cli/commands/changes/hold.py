@@ -39,9 +39,10 @@ async def _hold_or_release(target: Target, jobs: tuple[str, ...], *, hold: bool)
 
 command = make_command(
     "hold",
-    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting.
+    """Stop every JOB, and keep it from starting until `muster release`.
 
-    A CronJob starts no jobs; those that run go on.
+    queue/NAME means a LocalQueue: its waiting jobs do not start, and its running jobs continue. A held CronJob starts
+    no further jobs, and its running jobs continue.
     """,
     hold=True,
 )

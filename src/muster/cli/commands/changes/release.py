@@ -4,6 +4,7 @@ from muster.cli.commands.changes.hold import make_command
 
 command = make_command(
     "release",
-    "Let every JOB queue again; queue/NAME lets jobs start from that LocalQueue again.",
+    "Release every held JOB, which then waits in its queue again. queue/NAME means a LocalQueue, "
+    "whose jobs may start again.",
     hold=False,
 )

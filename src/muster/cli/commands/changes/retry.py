@@ -13,12 +13,14 @@ from muster.cli.session import ask, connect, target_options
     epilog=format_examples("muster retry tune", "muster retry tune --name tune-again"),
 )
 @click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
-@click.option("--name", "new", metavar="N", default="", help="Name of the new job (default: from that of JOB).")
+@click.option(
+    "--name", "new", metavar="N", default="", help="Name of the new sweep (default: derived from the name of JOB)."
+)
 @target_options
 def command(job: str, new: str, **options: str) -> None:
-    """Retry the trials of the sweep JOB that have not succeeded, and print the name of the new sweep.
+    """Submit a new sweep of the trials of JOB that have not succeeded, and print the name of the new sweep.
 
-    The trials keep their indexes and values. JOB stays unchanged.
+    The trials keep their indexes and values. The sweep JOB does not change.
     """
     ask(_retry_trials(Target.of(options), job, new))
 

@@ -27,17 +27,18 @@ class _ScaleCommand(click.Command):
 )
 @click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
-@click.option("--role", metavar="NAME", default="", help="The role to change, in a job with several roles.")
+@click.option("--role", metavar="NAME", default="", help="Role to change, in a job with several roles.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Allow a job that is not elastic, a size below MIN or above MAX, and 0, which completes the job.",
+    help="Allow jobs that are not elastic, sizes below MIN or above MAX, and the size 0, which completes the job.",
 )
 @target_options
 def command(job: str, workers: int, role: str, force: bool, **options: Any) -> None:
-    """Change the number of workers of JOB; an Indexed job grows and shrinks at its highest indexes.
+    """Change the number of workers of JOB. An Indexed Job gains or loses the workers with the highest indexes.
 
-    A gang of `muster run` changes size only with --elastic: its other workers have a fixed RANK and WORLD_SIZE.
+    A gang of `muster run` must be submitted with --elastic, because running workers otherwise keep their WORLD_SIZE.
+    --force changes the size of any gang.
     """
     ask(_scale(Target.of(options), job, workers, role, force=force))
 

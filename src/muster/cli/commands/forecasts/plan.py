@@ -24,15 +24,15 @@ from muster.cli.session import connect, run, target_options
     metavar="FILE|DIR|-",
     multiple=True,
     required=True,
-    help="Manifests; - is stdin.",
+    help="File or directory with manifests, or - for the standard input. Can be repeated.",
     shell_complete=names.complete_files,
 )
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format (default: text).")
 @target_options
 def command(filename: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """Say whether jobs would start now, where, and which jobs they would preempt.
+    """Forecast whether jobs would start now, on which nodes, and which jobs they would preempt.
 
-    For a job that would not start, say what is missing. Nothing is written.
+    For a job that would wait, the forecast says which resources are missing. The command creates nothing.
     """
     from muster.cli.terminal.output import say
 

@@ -44,29 +44,46 @@ _DECISIONS = 100_000
     "--report",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Write a page with charts, summary, jobs and timeline there.",
+    help="Write a report to this directory: a page with charts, the summary as JSON, and CSV files.",
 )
-@click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
-@click.option("--seed", type=int, help="The seed of all random numbers, instead of the scenario's.")
+@click.option(
+    "--assert",
+    "assertions",
+    metavar="TEXT",
+    multiple=True,
+    help="A condition on the result. If it does not hold, the exit code is 1. Can be repeated.",
+)
+@click.option("--seed", type=int, help="Seed of all random numbers, instead of the seed of the scenario.")
 @click.option(
     "--decisions",
     metavar="N",
     type=click.IntRange(0, 10_000_000),
     default=_DECISIONS,
     show_default=True,
-    help="How many decisions the report has, the newest.",
+    help="Maximum number of decisions in the report. The newest are kept.",
 )
 @click.option(
-    "--seeds", metavar="N", type=click.IntRange(1, 1000), help="Simulate with N seeds, from the first one on."
+    "--seeds",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    help="Simulate with N seeds, beginning with the seed of the scenario.",
 )
-@click.option("--sweep", "sweeps", metavar="PATH=VALUES", multiple=True, help="Compare values: FROM..TO:STEP or A,B,C.")
+@click.option(
+    "--sweep",
+    "sweeps",
+    metavar="PATH=VALUES",
+    multiple=True,
+    help="Compare values of a setting: FROM..TO:STEP, or A,B,C. Can be repeated.",
+)
 @click.option(
     "--engine",
     type=click.Choice(["fast", "full"]),
     default="fast",
-    help="fast calls the decision functions alone; full plays a whole cluster, which is slow.",
+    help="fast runs only the decisions of the scheduler and the queues; full runs a whole cluster, which is slow.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="The form of the summary.")
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", help="Output format of the summary."
+)
 def command(
     scenarios: tuple[str, ...],
     report: Path | None,
@@ -78,9 +95,10 @@ def command(
     engine: "EngineName",
     output: str,
 ) -> None:
-    """Play a scenario, a YAML file or a folder with one, and say how long its jobs would wait.
+    """Simulate a scenario of queues, nodes and jobs, and report how long the jobs would wait.
 
-    Variants of the scenario, more scenarios and more seeds are compared.
+    SCENARIO is a YAML file, or a folder that contains one. The command compares the variants of a scenario, and several
+    scenarios or seeds.
 
     The exit code is 1 if an assertion fails, and 2 if the scenario cannot be simulated.
     """

@@ -12,14 +12,15 @@ from muster.cli.session import connect, run, target_options
 @click.command(
     epilog=format_examples("muster snapshot > state.yaml", "muster snapshot --kubeconfig prod.kubeconfig > state.yaml"),
 )
-@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="The form.")
-@click.option("--with-decisions", is_flag=True, help="Add what was decided about each job, the newest first.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", help="Output format.")
+@click.option("--with-decisions", is_flag=True, help="Add the decisions about each job, the newest first.")
 @target_options
 def command(output: str, *, with_decisions: bool, **options: Any) -> None:
-    """Print nodes, queues, unfinished workloads and their pods, as of one moment.
+    """Print the nodes, queues, unfinished workloads and pods of a cluster, all as of one moment.
 
-    `muster simulate` starts from it: `spec.state` of a scenario names the file. It holds neither environment, commands
-    nor images, and no annotations of users. What you may not list is named and left out.
+    `muster simulate` can start from the printed snapshot: name its file in `spec.state` of a scenario. The snapshot
+    contains no environment variables, commands, images, or annotations of users. If you may not list a kind, the
+    command says so and omits it.
     """
     run(_snapshot(Target.of(options), output, with_decisions=with_decisions))
 

@@ -20,22 +20,28 @@ if TYPE_CHECKING:
     epilog=format_examples(
         "muster adopt --dry-run --kubeconfig ~/.kube/config",
         "muster adopt --dry-run --config muster.yaml -o json",
-        "muster adopt --back   # Muster is stopped, Kueue not started yet",
+        "muster adopt --back   # after Muster was stopped, before Kueue starts",
     ),
 )
-@click.option("--dry-run", is_flag=True, help="Report; nothing is written.")
-@click.option("--back", is_flag=True, help="Give what Muster has admitted back to Kueue.")
+@click.option("--dry-run", is_flag=True, help="Print the report, and write nothing.")
+@click.option("--back", is_flag=True, help="Return the Workloads that Muster has admitted to Kueue.")
 @click.option(
     "--config",
     metavar="FILE",
-    help="Settings for `muster controllers`; if not given, Muster's or Kueue's own in the cluster.",
+    help="Settings of `muster controllers` (default: the settings of Muster or Kueue in the cluster).",
     shell_complete=names.complete_files,
 )
 @click.option(
-    "-n", "--namespace", metavar="NAME", type=parse_name, help="Where the engine is (default: where its Deployment is)."
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    type=parse_name,
+    help="Namespace of the engine (default: the namespace of its Deployment).",
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form of the report.")
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster.", shell_complete=names.complete_files)
+@click.option(
+    "-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format of the report (default: text)."
+)
 def command(
     *,
     dry_run: bool,
@@ -45,10 +51,11 @@ def command(
     kubeconfig: str | None,
     output: str | None,
 ) -> None:
-    """Report what Muster would take on from Kueue, and what it would leave alone.
+    """Report which objects Muster would take over from Kueue, and which it does not support.
 
-    `muster takeover` and `muster handback` do all the steps of a move. With --back this command gives Workloads back to
-    Kueue after an engine that is no Deployment. The exit code is 1 if there is something that Muster does not support.
+    `muster takeover` and `muster handback` perform all steps of a move. If the engine does not run as a Deployment,
+    stop it, and then use --back to return its Workloads to Kueue. The exit code is 1 if there is something that Muster
+    does not support.
     """
     if dry_run == back:
         raise click.UsageError(

@@ -19,22 +19,22 @@ from muster.cli.names.examples import format_examples
 @click.option(
     "--kubeconfig",
     metavar="FILE",
-    help="The cluster; in a pod, by default, the one that the pod runs in.",
+    help="Kubeconfig of the cluster (default in a pod: the cluster of the pod).",
     shell_complete=names.complete_files,
 )
 @click.option(
     "--config",
     metavar="FILE",
-    help="Settings: a Configuration of config.kueue.x-k8s.io.",
+    help="File with the settings: a Configuration (config.kueue.x-k8s.io).",
     shell_complete=names.complete_files,
 )
-@click.option("--parts", metavar="PART[,PART]...", help="The parts of the engine to run (default: all but `jobs`).")
+@click.option("--parts", metavar="PART[,PART]...", help="Parts of the engine to run (default: all except `jobs`).")
 @click.option("--plain-metrics", is_flag=True, help="Serve metrics over HTTP, without authentication.")
 @click.option("--without-webhooks", is_flag=True, help="Serve no admission webhooks.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Format of the log on stderr.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of lines on stderr."
+    "--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", help="Lowest level that is logged."
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", help="What is logged.")
 def command(
     kubeconfig: str | None,
     config: str | None,
@@ -44,7 +44,7 @@ def command(
     log_format: Literal["text", "json"],
     log_level: str,
 ) -> None:
-    """Run the engine for a Kubernetes cluster: as its leader, or on standby until the leader is gone."""
+    """Run the engine for a Kubernetes cluster, as the leader or as a standby replica."""
     import logging
     import os
 

@@ -14,17 +14,21 @@ from muster.cli.session import connect, run
 @click.command(
     epilog=format_examples("muster handback --dry-run --kubeconfig ~/.kube/config", "muster handback"),
 )
-@click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
+@click.option("--dry-run", is_flag=True, help="List the remaining steps, and write nothing.")
 @click.option(
-    "-n", "--namespace", metavar="NAME", type=parse_name, help="Where the engine is (default: where its Deployment is)."
+    "-n",
+    "--namespace",
+    metavar="NAME",
+    type=parse_name,
+    help="Namespace of the engine (default: the namespace of its Deployment).",
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster.", shell_complete=names.complete_files)
 def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> None:
-    """Replace Muster with Kueue's manager again: running jobs go on, and waiting jobs keep their position.
+    """Replace Muster with Kueue's manager again. Running jobs continue, and waiting jobs keep their position.
 
-    The command stops Muster, gives back what Muster has admitted, and deletes what belongs to Muster alone. It restores
-    Kueue's webhooks as `muster takeover` found them, starts Kueue's manager, and waits until Kueue's manager leads.
-    After an interruption, run the command again: it continues.
+    The command stops Muster, returns the Workloads that Muster has admitted, and deletes the objects that only Muster
+    needs. It restores Kueue's webhooks as `muster takeover` found them, starts Kueue's manager, and waits until Kueue's
+    manager is the leader. If the command was interrupted, run it again: it continues.
     """
     run(_hand_back(Target(kubeconfig or "", namespace or ""), dry_run=dry_run))
 

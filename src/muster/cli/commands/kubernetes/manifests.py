@@ -30,37 +30,39 @@ _KINDS = ("kueue", "jobset", "podgroups")
     "--namespace",
     metavar="NAME",
     type=parse_name,
-    help="Where the engine is (default: as the Configuration says).",
+    help="Namespace of the engine (default: the namespace in the Configuration).",
 )
 @click.option(
-    "--image", metavar="IMAGE", default="muster:latest", help="The image of the engine, built from Containerfile."
+    "--image", metavar="IMAGE", default="muster:latest", help="Image of the engine, built from Containerfile."
 )
-@click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
+@click.option(
+    "--replicas", type=click.IntRange(min=1), help="Number of replicas, of which one is the leader (default: 2)."
+)
 @click.option(
     "--config",
     metavar="FILE",
-    help="Settings: a Configuration of config.kueue.x-k8s.io.",
+    help="File with the settings: a Configuration (config.kueue.x-k8s.io).",
     shell_complete=names.complete_files,
 )
 @click.option(
     "--kinds",
     type=click.Choice(_KINDS),
     multiple=True,
-    help="Definitions to print (default: all). With --uninstall: definitions to remove besides Kueue's, with all their "
-    "objects.",
+    help="Definitions to print (default: all). With --uninstall: definitions to delete in addition to "
+    "Kueue's, with all their objects.",
 )
 @click.option(
     "--without-webhooks",
     is_flag=True,
-    help="Install no webhooks: the API server stores objects without Muster's defaults and checks. Objects that it has "
-    "stored as v1beta1 lose fields.",
+    help="Print no webhooks. The API server then stores objects without Muster's defaults and checks, and "
+    "objects that are stored as v1beta1 lose fields.",
 )
-@click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
+@click.option("--cert-manager", is_flag=True, help="Let cert-manager create the certificates.")
 @click.option(
-    "--monitoring", is_flag=True, help="Add what the Prometheus operator and Grafana need: rights, alerts, charts."
+    "--monitoring", is_flag=True, help="Add objects for the Prometheus operator and Grafana: rights, alerts and charts."
 )
-@click.option("--dashboard", is_flag=True, help="Add the dashboard, in which each viewer signs in.")
-@click.option("--uninstall", is_flag=True, help="Print a script that removes the engine instead.")
+@click.option("--dashboard", is_flag=True, help="Add the dashboard, to which each viewer signs in.")
+@click.option("--uninstall", is_flag=True, help="Print a script that removes the engine.")
 def command(
     namespace: str | None,
     image: str,
@@ -73,9 +75,9 @@ def command(
     dashboard: bool,
     uninstall: bool,
 ) -> None:
-    """Print what to install on a Kubernetes cluster, for kustomize, GitOps, or kubectl.
+    """Print the objects that install Muster on a Kubernetes cluster, for kubectl, kustomize or GitOps.
 
-    The command for kubectl is: `kubectl apply --server-side --field-manager muster -f install.yaml`.
+    To install them with kubectl, run `kubectl apply --server-side --field-manager muster -f install.yaml`.
     """
     from msgspec.structs import replace
 

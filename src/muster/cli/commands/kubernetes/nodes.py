@@ -17,33 +17,39 @@ _MOST_LEASE_SECONDS = 3600
 @click.command(
     epilog=format_examples(
         "muster nodes --kubeconfig kind.yaml --nodes simulated:1000,cpu=8,memory=32Gi",
-        "muster nodes --kubeconfig box1.yaml --nodes process    # this machine",
+        "muster nodes --kubeconfig box1.yaml --nodes process    # add this machine",
     ),
 )
 @click.option(
-    "--kubeconfig", metavar="FILE", help="The cluster that gets the nodes.", shell_complete=names.complete_files
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster to which the nodes are added.",
+    shell_complete=names.complete_files,
 )
 @click.option(
     "--nodes",
     metavar="KIND[:COUNT][,RES=QTY]",
     multiple=True,
     required=True,
-    help="simulated, or process: this machine, once; repeatable.",
+    help="Nodes to add: simulated nodes, or process, which is this machine. Can be repeated.",
 )
-@click.option("--name", metavar="NAME", help="The name of the process node (default: this machine's host name).")
+@click.option("--name", metavar="NAME", help="Name of the process node (default: the host name of this machine).")
 @click.option(
     "--client-ca",
     metavar="FILE",
-    help="Serve logs to the API server: the authority of its client certificate.",
+    help="Serve logs to the API server. FILE is the certificate authority of the API server's client certificate.",
     shell_complete=names.complete_files,
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=10250, show_default=True, help="Where logs are served.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=10250, show_default=True, help="Port at which logs are served."
+)
 @click.option(
     "--lease-duration",
     metavar="DURATION",
     default="40s",
     show_default=True,
-    help="How long the Lease of the process node lasts. The server may give the node up once the Lease has expired.",
+    help="Duration of the Lease of the process node. The server may treat the node as lost after the Lease"
+    " has expired.",
 )
 @data_option
 def command(
@@ -55,10 +61,10 @@ def command(
     lease_duration: str,
     data: str,
 ) -> None:
-    """Run nodes for any cluster: simulated ones, or this machine, on which pods run as processes.
+    """Add nodes to any cluster: simulated nodes, or this machine as a node that runs pods as processes.
 
-    Pods on simulated nodes run, and end, without a machine. The nodes stay when this command ends, and are then not
-    ready. Delete them with: kubectl delete nodes -l muster.dev/node-kind=simulated.
+    Pods on simulated nodes start no processes. When the command ends, its nodes stay in the cluster, and are not ready.
+    To delete simulated nodes, run `kubectl delete nodes -l muster.dev/node-kind=simulated`.
     """
     import asyncio
     import os

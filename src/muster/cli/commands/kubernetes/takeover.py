@@ -19,22 +19,24 @@ if TYPE_CHECKING:
         "muster takeover --image registry.example.com/muster:1",
     ),
 )
-@click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
-@click.option("--image", metavar="IMAGE", help="The image of the engine, built from Containerfile.")
-@click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
+@click.option("--dry-run", is_flag=True, help="List the remaining steps, and write nothing.")
+@click.option("--image", metavar="IMAGE", help="Image of the engine, built from Containerfile.")
+@click.option(
+    "--replicas", type=click.IntRange(min=1), help="Number of replicas, of which one is the leader (default: 2)."
+)
 @click.option(
     "--config",
     metavar="FILE",
-    help="Settings; if not given, Kueue's own in the cluster.",
+    help="Settings (default: Kueue's settings in the cluster).",
     shell_complete=names.complete_files,
 )
 @click.option(
     "--kinds",
     type=click.Choice(("jobset", "podgroups")),
     multiple=True,
-    help="Definitions to install besides Kueue's, if the cluster lacks them.",
+    help="Definitions to install in addition to Kueue's, if the cluster lacks them.",
 )
-@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.complete_files)
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig of the cluster.", shell_complete=names.complete_files)
 def command(
     *,
     dry_run: bool,
@@ -44,10 +46,11 @@ def command(
     kinds: tuple[str, ...],
     kubeconfig: str | None,
 ) -> None:
-    """Replace Kueue's manager with Muster: running jobs go on, and waiting jobs keep their position.
+    """Replace Kueue's manager with Muster. Running jobs continue, and waiting jobs keep their position.
 
     The command stops Kueue's manager, deletes its webhooks, installs Muster with Kueue's settings, and waits until
-    Muster leads. After an interruption, run the command again: it continues. `muster handback` undoes the takeover.
+    Muster is the leader. If the command was interrupted, run it again: it continues. `muster handback` undoes the
+    takeover.
     """
     run(_take_over(Target(kubeconfig or ""), image, replicas, config, ("kueue", *kinds), dry_run=dry_run))
 

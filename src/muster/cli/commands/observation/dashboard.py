@@ -32,54 +32,58 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 @click.command(
     epilog=format_examples(
         "muster dashboard",
-        "muster dashboard --no-browser      # print the address alone",
+        "muster dashboard --no-browser      # only print the address",
         "muster dashboard --kubeconfig prod.yaml",
         "muster dashboard --kubeconfig prod.yaml --read-only --port 8080",
         "muster dashboard --kubeconfig prod.yaml --sign-in --listen 0.0.0.0:8080",
         "muster dashboard --sign-in --config muster.yaml --proxy-files /etc/proxy",
     ),
 )
-@click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=0,
-    help="For another cluster: port on loopback (default: any free).",
+    help="For another cluster: the port on the loopback interface (default: any free port).",
 )
-@click.option("--read-only", is_flag=True, help="For another cluster: nothing can be changed from a page.")
-@click.option("--sign-in", is_flag=True, help="For another cluster: each viewer signs in with a token of it.")
+@click.option("--read-only", is_flag=True, help="For another cluster: allow no changes.")
+@click.option("--sign-in", is_flag=True, help="For another cluster: each viewer signs in with a token of that cluster.")
 @click.option(
-    "--listen", metavar="ADDRESS:PORT", default="", help="With --sign-in: the address to serve at, instead of loopback."
+    "--listen",
+    metavar="ADDRESS:PORT",
+    default="",
+    help="With --sign-in: the address to serve, instead of the loopback interface.",
 )
 @click.option(
     "--token-header",
     metavar="NAME",
     default="",
-    help="With --sign-in: the header in which a proxy in front sends the viewer's token.",
+    help="With --sign-in: the header in which a proxy sends the viewer's token.",
 )
 @click.option(
     "--config",
     metavar="FILE",
     default="",
-    help="With --sign-in: a Configuration, whose muster.dashboard says how a proxy in front signs viewers in.",
+    help="With --sign-in: a Configuration, whose muster.dashboard says how a proxy signs viewers in.",
     shell_complete=names.complete_files,
 )
 @click.option(
     "--proxy-files",
     metavar="FOLDER",
     default="",
-    help="With identityHeaders in the Configuration: secret, or ca.crt, tls.crt and tls.key, which prove the proxy.",
+    help="With identityHeaders in the Configuration: the folder with the files secret, or ca.crt, tls.crt "
+    "and tls.key, which prove that requests come from the proxy.",
     shell_complete=names.complete_files,
 )
 @target_options
 def command(no_browser: bool, port: int, read_only: bool, sign_in: bool, **options: Any) -> None:
-    """Open the dashboard in a browser, signed in as you. The address works once, and for a minute.
+    """Open the dashboard in a browser, signed in as you. The printed address works once, within a minute.
 
-    An embedded cluster serves its own pages. For another cluster, this command serves them, on loopback and with the
-    rights of the kubeconfig, until Ctrl-C.
+    The server of `muster up` serves the dashboard of its cluster. For any other cluster, this command serves the
+    dashboard on the loopback interface, with the rights of the kubeconfig, until Ctrl-C.
 
-    From another machine: ssh -L 7443:127.0.0.1:PORT HOST, with the port of the printed address, and open it there with
-    7443 instead.
+    To open the dashboard on another machine, run there `ssh -L 7443:127.0.0.1:PORT HOST` with the port of the printed
+    address, and open the address with port 7443.
     """
     listen = options.pop("listen")
     proxied = {name: options.pop(name) for name in ("token_header", "config", "proxy_files")}

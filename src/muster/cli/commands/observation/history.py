@@ -28,24 +28,32 @@ _LIMIT = 100
     ),
 )
 @click.argument("patterns", nargs=-1, type=parse_job_name, metavar="[NAME]...", shell_complete=names.complete_jobs)
-@click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
-@click.option("--since", metavar="WHEN", help="Only runs that ended since then, as 2h, 3d, today or 2026-01-31T14:00.")
-@click.option("--until", metavar="WHEN", help="Only runs that were submitted before then.")
-@add_selection_options("Only runs", STATES, by_state=f"Only runs with this end ({', '.join(STATES)}); may be repeated.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List jobs of all namespaces.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="Only jobs that ended since this time, such as 2h (ago), 3d, today or 2026-01-31T14:00.",
+)
+@click.option("--until", metavar="WHEN", help="Only jobs that were submitted before this time.")
+@add_selection_options(
+    "Only jobs", STATES, by_state=f"Only jobs that ended in this state ({', '.join(STATES)}). Can be repeated."
+)
 @click.option(
     "--limit",
     metavar="N",
     type=click.IntRange(0),
     default=_LIMIT,
     show_default=True,
-    help="The newest N; 0 for all.",
+    help="List only the newest N jobs. 0 lists all.",
 )
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "jsonl", "csv"]), help="Another form.")
+@click.option(
+    "-o", "--output", type=click.Choice(["wide", "json", "jsonl", "csv"]), help="Output format (default: text)."
+)
 @target_options
 def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List jobs that have ended, including deleted ones, the newest last.
+    """List ended jobs, including deleted jobs, with the newest last.
 
-    `muster ps` lists unfinished jobs, and `muster ps -a` lists both. NAME may have stars: 'train-*'.
+    `muster ps` lists unfinished jobs, and `muster ps -a` lists both. NAME may contain stars, as in 'train-*'.
     """
     from muster.runtime.realclock import RealClock
 
@@ -104,7 +112,7 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
 
         click.echo(format_csv(rows), nl=False)
     elif not rows:
-        click.echo("no such run has ended; what goes on: muster ps", err=True)
+        click.echo("no such job has ended; to list unfinished jobs: muster ps", err=True)
     else:
         from muster.cli.terminal.output import terminal_width
         from muster.cli.terminal.runs import as_table

@@ -31,20 +31,34 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
-@click.option("--rank", metavar="N[-N][,...]", default="", help="Only this worker, or these, as 0,2-3.")
+@click.option(
+    "-f",
+    "--follow",
+    is_flag=True,
+    help="Print new output until the job ends. Also waits for pods that do not exist yet.",
+)
+@click.option(
+    "--rank", metavar="N[-N][,...]", default="", help="Only the workers with these ranks, such as 0 or 0,2-3."
+)
 @click.option("--index", metavar="N", default="", help="Only this trial of a sweep.")
 @click.option("--tail", metavar="N", type=click.IntRange(min=0), help="Only the last N lines of each worker.")
-@click.option("--since", metavar="TIME", help="Only lines since then, as 10m, today or 2026-01-31T14:00.")
-@click.option("--grep", metavar="PATTERN", default="", help="Only lines in which this regular expression occurs.")
-@click.option("--timestamps", is_flag=True, help="Print each line with the time at which it was written.")
-@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="The Nth attempt of each worker, from 1.")
-@click.option("--previous", is_flag=True, help="The attempt before the last one of each worker.")
+@click.option(
+    "--since", metavar="TIME", help="Only lines since this time, such as 10m (ago), today or 2026-01-31T14:00."
+)
+@click.option("--grep", metavar="PATTERN", default="", help="Only lines that match this regular expression.")
+@click.option("--timestamps", is_flag=True, help="Print the time of each line before the line.")
+@click.option(
+    "--attempt",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Print the Nth attempt of each worker that is kept, counted from 1.",
+)
+@click.option("--previous", is_flag=True, help="Print the attempt of each worker before its last attempt.")
 @target_options
 def command(job: str, follow: bool, attempt: int | None, previous: bool, **options: Any) -> None:
-    """Print the output of the workers of JOB, each line with its worker's rank.
+    """Print the output of the workers of JOB. With several workers, each line begins with the worker's rank.
 
-    Output from before a preemption or a restart is kept for as long as the job, within limits.
+    The output of attempts before a preemption or a restart is kept as long as the job, within size limits.
     """
     if options["rank"] and options["index"]:
         raise click.UsageError("--rank and --index exclude each other")

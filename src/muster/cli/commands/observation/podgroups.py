@@ -19,22 +19,24 @@ from muster.cli.session import connect, run, target_options
 def command() -> None:
     """List and describe PodGroups of all kinds.
 
-    A PodGroup says how many of its pods start together. It is Waiting while too few pods have a node, and Ready once
-    enough have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy ended it, and
-    Done when enough pods have succeeded.
+    A PodGroup sets how many of its pods must start together. It is Waiting while too few pods have a node, and Ready
+    when enough pods have one. It is Broken if it has lost too many pods to become Ready again, Failed if its policy
+    ended it, and Done when enough pods have succeeded.
     """
 
 
 @command.command(
     "list",
-    short_help="List PodGroups: state, minimum, pods, why they wait.",
+    short_help="List PodGroups with their state, minimum, pods and reason.",
     epilog=format_examples("muster podgroups list", "muster podgroups list -A -o wide"),
 )
-@click.option("-A", "--all-namespaces", is_flag=True, help="PodGroups of all namespaces.")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List PodGroups of all namespaces.")
+@click.option(
+    "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format (default: text)."
+)
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List PodGroups, and the names of missing PodGroups that pods wait for."""
+    """List PodGroups, and the missing PodGroups that pods wait for."""
     run(_list(Target.of(options), output or "", everywhere=all_namespaces))
 
 
@@ -86,10 +88,10 @@ def _format_cell(value: Any, field: str) -> str:
     epilog=format_examples("muster podgroups describe train", "muster podgroups describe train -o json"),
 )
 @click.argument("name", type=parse_job_name, shell_complete=names.pod_groups)
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format (default: text).")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:
-    """Show what the PodGroup NAME requests, the state of each of its pods, and its events."""
+    """Show the requests of PodGroup NAME, the state of each of its pods, and its events."""
     run(_describe(Target.of(options), name, output or ""))
 
 

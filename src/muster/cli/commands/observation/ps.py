@@ -36,20 +36,20 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
         "muster ps train tune",
         "muster ps --state Queued --state Running --queue vision",
         "muster ps --user ada",
-        "muster ps -A -o wide      # of all namespaces, with all columns",
-        "muster ps -a              # those that ended long ago, too",
+        "muster ps -A -o wide      # all namespaces, all columns",
+        "muster ps -a              # also jobs that ended long ago, and deleted jobs",
         "muster ps tune --trials --state Failed",
-        "muster ps -w              # on the whole of a terminal, as it changes",
+        "muster ps -w              # on the whole terminal, updated at every change",
     ),
 )
 @click.argument("jobs", nargs=-1, type=parse_job_name, metavar="[JOB]...", shell_complete=names.complete_jobs)
-@click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List jobs of all namespaces.")
 @click.option(
     "-a",
     "--all",
     "past",
     is_flag=True,
-    help="Also jobs that ended over an hour ago, and deleted ones.",
+    help="Also list jobs that ended more than an hour ago, and deleted jobs.",
 )
 @click.option(
     "--state",
@@ -57,24 +57,26 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
     metavar="STATE",
     multiple=True,
     type=click.Choice(STATES, case_sensitive=False),
-    help="Only jobs in this state; may be repeated.",
+    help="Only jobs in this state. Can be repeated.",
 )
 @click.option(
     "-q", "--queue", metavar="Q", default="", help="Only jobs of this LocalQueue.", shell_complete=names.local_queues
 )
 @click.option("-u", "--user", metavar="NAME", default="", help="Only jobs that this user submitted.")
-@click.option("--trials", is_flag=True, help="Show the state of each trial of a sweep.")
-@click.option("-w", "--watch", is_flag=True, help="Keep running, and show changes.")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
+@click.option("--trials", is_flag=True, help="List the trials of a sweep, each with its state.")
+@click.option("-w", "--watch", is_flag=True, help="Update the list at every change, until Ctrl-C.")
+@click.option(
+    "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format (default: text)."
+)
 @target_options
 def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None, **options: Any) -> None:
-    """List jobs with state, pods, queue, position in the queue, reason and age.
+    """List jobs with their state, pods, queue, position in the queue, age and reason.
 
-    Unfinished jobs come first, then those that have ended in the last hour, each with the newest last. A job that is
-    named, or selected by its state, is listed whenever it ended. With -o json, yaml or name, all jobs are listed.
+    Unfinished jobs come first, and then the jobs that ended in the last hour, each with the newest last. Jobs that you
+    name, or select by state, are listed even if they ended earlier. With -o json, yaml or name, all jobs are listed.
 
-    The reason of a job that waits for quota names the amount that was missing when its queue considered it last. muster
-    why JOB names the amount that is missing now.
+    For a job that waits for quota, the reason shows the amount that was missing at the last admission attempt. `muster
+    why JOB` shows the amount that is missing now.
     """
     if trials:
         from muster.cli.actions.trials import show_trials

@@ -23,10 +23,12 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
     epilog=format_examples("muster top", "muster top train      # each worker of a job", "muster top -w"),
 )
 @click.argument("job", required=False, type=parse_job_name, metavar="[JOB]", shell_complete=names.complete_jobs)
-@click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
+@click.option(
+    "-w", "--watch", is_flag=True, help="Show the tables on the whole terminal, and update them at every change."
+)
 @target_options
 def command(watch: bool, job: str | None, **options: Any) -> None:
-    """Show what every node has and how much of it is requested, then the quotas, then the jobs that request most.
+    """Show the resources and requests of each node, then the quotas, then the jobs with the largest requests.
 
     With JOB, show for each of its workers what the worker uses and requests, and its limits.
     """

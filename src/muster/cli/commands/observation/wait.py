@@ -31,17 +31,18 @@ TIMED_OUT_CODE = 124
 @click.argument(
     "jobs", nargs=-1, required=True, type=parse_job_name, metavar="JOB...", shell_complete=names.complete_jobs
 )
+@click.option("--any", "first", is_flag=True, help="Wait until one of the jobs has ended, and return its exit code.")
 @click.option(
-    "--any", "first", is_flag=True, help="Wait until the first job has finished; the exit code is that job's."
-)
-@click.option(
-    "--timeout", metavar="TIME", type=parse_duration, help="Wait no longer, as 90s or 2h; the exit code is 124."
+    "--timeout",
+    metavar="TIME",
+    type=parse_duration,
+    help="Maximum time to wait, such as 90s or 2h. After that, the exit code is 124.",
 )
 @target_options
 def command(jobs: tuple[str, ...], first: bool, timeout: float | None, **options: Any) -> None:
-    """Wait until every JOB has finished. The exit code is the highest exit code of the jobs.
+    """Wait until every JOB has ended. The exit code is the highest exit code of the jobs.
 
-    A job that does not exist counts as 1.
+    A job that does not exist counts as a job with exit code 1.
     """
     sys.exit(run(_wait(Target.of(options), jobs, timeout, first=first)))
 
@@ -54,7 +55,7 @@ async def _wait(target: Target, jobs: tuple[str, ...], seconds: float | None, *,
             async with asyncio.timeout(seconds):
                 return await follow_all(session, [(session.namespace, job) for job in dict.fromkeys(jobs)], first=first)
         except TimeoutError:
-            say(f"not finished within {seconds:g} s; the jobs go on")
+            say(f"not finished within {seconds:g} s; the jobs continue")
             return TIMED_OUT_CODE
 
 

@@ -20,15 +20,14 @@ if TYPE_CHECKING:
     epilog=format_examples("muster why train", "muster why train -o json", "muster why train --history"),
 )
 @click.argument("job", type=parse_job_name, shell_complete=names.complete_jobs)
-@click.option("--history", is_flag=True, help="Tell what was decided about the job so far, and why.")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
+@click.option("--history", is_flag=True, help="List the decisions about the job so far, each with its reason.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format (default: text).")
 @target_options
 def command(job: str, output: str | None, *, history: bool, **options: Any) -> None:
-    """Say what JOB waits for, who is ahead, and when the job will start; or where it runs.
+    """Explain what JOB waits for, which jobs are ahead of it, and when it will start; or where it runs.
 
-    For a CronJob the command says when it starts jobs, and which of them run. For a PodGroup it describes each of its
-    pods, as `muster podgroups describe` does. With --history the command tells the life of JOB, also after JOB was
-    deleted.
+    For a CronJob, the command shows its next start and its running jobs. For a PodGroup, it shows each pod, as `muster
+    podgroups describe` does. With --history, it lists the decisions about JOB, even if JOB was deleted.
     """
     ask((_tell_life if history else _why)(Target.of(options), job, output or ""))
 

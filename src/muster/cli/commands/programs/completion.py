@@ -16,7 +16,7 @@ SHELLS = ("bash", "zsh", "fish")
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> None:
-    """Print a script that makes SHELL complete commands, options, and the names of jobs, queues and namespaces."""
+    """Print a script with which a shell completes commands, options, and the names of jobs, queues and namespaces."""
     from click.shell_completion import get_completion_class
 
     from muster.cli.main import COMPLETE_VARIABLE, PROGRAM, cli

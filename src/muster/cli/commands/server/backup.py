@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     epilog=format_examples("muster backup muster.backup", "muster backup --force /srv/backups/today"),
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Write all objects of one moment, the history and the keys into FILE, whether the cluster runs or not."""
+    """Write all objects as of one moment, the history and the keys to FILE. The server may run or be stopped."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
 

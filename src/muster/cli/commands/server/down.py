@@ -30,9 +30,9 @@ _NAMES = 5
     epilog=format_examples("muster down", "muster down --data /srv/muster", "muster down --yes"),
 )
 @data_option
-@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation if jobs run.")
 def command(data: str, yes: bool) -> None:
-    """End all pods gracefully, then the server. Its data stay."""
+    """Stop all pods gracefully, and then the server. The cluster's data are kept."""
     from muster.cluster.nodes.disk.leftovers import reap
 
     home = Home.find(os.environ, data)
@@ -78,7 +78,7 @@ def require_agreement(ending: str) -> None:
     """
     from muster.cli.terminal.asking import can_ask
 
-    if can_ask() and not click.confirm(f"{ending}; go on?", err=True):
+    if can_ask() and not click.confirm(f"{ending}; continue?", err=True):
         raise click.ClickException("nothing was done")
 
 
@@ -170,7 +170,7 @@ def _end_process(process: int, pid: int, by: signal.Signals) -> None:
         if not ended.poll(QUIET_SECONDS * 1000):
             click.echo(
                 f"process {pid} ends what it runs; it is killed if that takes another {PATIENCE_SECONDS:.0f} s. "
-                f"If it hangs: kill -9 {pid}, its jobs go on, and the next server takes them over",
+                f"If it hangs: kill -9 {pid}, its jobs continue, and the next server adopts them",
                 err=True,
             )
         if not ended.poll(PATIENCE_SECONDS * 1000):

@@ -27,12 +27,12 @@ from muster.cli.session import data_option
 )
 @data_option
 @server_options
-@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation if jobs run.")
 def command(data: str, yes: bool, **options: Any) -> None:
-    """Replace the server by one of the installed version. Jobs go on, and the new server adopts them.
+    """Replace the running server with a server of the installed version. Running jobs continue.
 
-    An option that is not given keeps its value. Options and the store are checked before the running server ends. Jobs
-    on a terminal end, and so do jobs that do not fit on changed nodes.
+    Options that you omit keep their values. The command checks the options and the store before it stops the running
+    server. Jobs on a terminal end, and so do jobs that do not fit on changed nodes.
     """
     home = Home.find(os.environ, data)
     requested = RequestedOptions.of(options)
@@ -51,7 +51,7 @@ def command(data: str, yes: bool, **options: Any) -> None:
     if unit is not None:
         write_options(home, resolved.options)
     if pid is not None:
-        click.echo(f"replacing process {pid}; {ending or 'what it runs goes on'}", err=True)
+        click.echo(f"replacing process {pid}; {ending or 'its jobs continue'}", err=True)
         stop(home, pid, signal.SIGKILL)
     if unit is None:
         _start(home, resolved, former=pid)
@@ -106,7 +106,8 @@ def _start(home: Home, resolved: ResolvedOptions, former: int | None) -> None:
         if former is None:
             raise
         raise click.ClickException(
-            f"{error.message}. What process {former} ran goes on; `muster up --detach` starts a server as that one was"
+            f"{error.message}. The jobs of process {former} continue; "
+            "`muster up --detach` starts a server with the same options"
         ) from error
     if ready_fd is not None:
         serve(home, resolved, ready_fd)

@@ -17,10 +17,10 @@ from muster.cli.session import data_option
     ),
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.complete_files)
-@click.option("--force", is_flag=True, help="Restore over an existing cluster; its files are kept aside.")
+@click.option("--force", is_flag=True, help="Replace an existing cluster. Its files are moved to another directory.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Let the next `muster up` start with the objects and the keys in FILE, which `muster backup` has written."""
+    """Restore the objects and the keys in FILE, which `muster backup` has written. The server must be stopped."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
     from muster.cluster.store.integrity import archive
@@ -35,6 +35,8 @@ def command(file: Path, force: bool, data: str) -> None:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"cannot restore {file}: {error.strerror or error}") from error
-    click.echo(f"{home.path} has the {len(backup.records)} objects of {file}; go on with: muster up --detach")
+    click.echo(
+        f"{home.path} has the {len(backup.records)} objects of {file}; start the cluster with: muster up --detach"
+    )
     if aside is not None:
         click.echo(f"the files that were there are in {aside}")

@@ -34,7 +34,7 @@ Command = Callable[..., Any]
     ),
 )
 def command() -> None:
-    """Let systemd start `muster up` with the machine, and start it again if it fails."""
+    """Run the cluster as a systemd service, which starts with the machine and restarts after a failure."""
 
 
 def _unit_options(command: Command) -> Command:
@@ -44,23 +44,25 @@ def _unit_options(command: Command) -> Command:
         "account",
         metavar="USER",
         default="",
-        help="With --system: run the server and all jobs as this user (default: each job as its submitter).",
+        help="With --system: the user that runs the server and all jobs (default: each job runs as its submitter).",
     )
-    system = click.option("--system", "scope", flag_value="system", help="A unit of the machine; needs root.")
-    user = click.option("--user", "scope", flag_value="user", default=True, help="A unit of this user (the default).")
+    system = click.option("--system", "scope", flag_value="system", help="The unit belongs to the machine. Needs root.")
+    user = click.option(
+        "--user", "scope", flag_value="user", default=True, help="The unit belongs to this user (default)."
+    )
     return data_option(user(system(account(command))))
 
 
 @command.command(
-    short_help="Write and enable a unit, and start the server.",
+    short_help="Write and enable a systemd unit, and start the server.",
     epilog=format_examples("muster service install", "sudo muster service install --system --as ada"),
 )
 @_unit_options
 @server_options
 def install(data: str, scope: Scope, account: str, **options: Any) -> None:
-    """Write and enable a unit of systemd, and start the server unless one runs.
+    """Write and enable a systemd unit, and start the server if none runs.
 
-    The server has the options of its last start; those given here replace them.
+    The server has the options of its last start. Options that you set here replace them.
     """
     owner = _find_owner(scope, account)
     requested = RequestedOptions.of(options | {"socket": choose_socket(scope, owner, options["socket"])})
@@ -108,19 +110,23 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
         )
 
 
-@command.command(short_help="Remove the unit of a stopped server.", epilog=format_examples("muster service remove"))
+@command.command(
+    short_help="Remove the systemd unit of a stopped server.", epilog=format_examples("muster service remove")
+)
 @_unit_options
 def remove(data: str, scope: Scope, account: str) -> None:
-    """Remove the unit from systemd. Its server must be stopped: `muster down` first."""
+    """Remove the systemd unit. First stop its server with `muster down`."""
     home, unit = _find_installed(data, scope, account)
     service.remove_unit(unit)
     click.echo(f"removed {unit.path}; the data stay in {home.path}")
 
 
-@command.command(short_help="Show the unit, and whether it runs.", epilog=format_examples("muster service status"))
+@command.command(
+    short_help="Show the systemd unit, and whether it runs.", epilog=format_examples("muster service status")
+)
 @_unit_options
 def status(data: str, scope: Scope, account: str) -> None:
-    """Show the unit of a home, whether it runs, and whether it starts with the machine."""
+    """Show the systemd unit of the cluster, whether it runs, and whether it starts with the machine."""
     _, unit = _find_installed(data, scope, account)
     active, enabled = service.describe_state(unit)
     click.echo(f"{unit.path}: {active}, {enabled}\n{service.name_log(unit)}")

@@ -28,11 +28,12 @@ _IN_LINES = ("engine", "nodes")
 )
 @target_options
 def command(**options: Any) -> None:
-    """Say whether the cluster runs, how its nodes are, and what its jobs do. The exit code is 1 if it is unhealthy.
+    """Show whether the cluster runs, whether its nodes are ready, and how many jobs are in each state.
 
-    Each line `mend` is something that is configured wrongly or stopped, with what to do about it.
+    Each line that begins with `mend` describes a wrong setting or a stopped part, and how to correct it.
 
-    A cluster is unhealthy if a node is not ready, or if no node takes pods, as each is cordoned or its disk is full.
+    The exit code is 1 if the cluster is unhealthy: if a node is not ready, or if no node accepts pods, because all
+    nodes are cordoned or have a full disk.
     """
     target = Target.of(options)
     home = Home.find(os.environ)

@@ -33,23 +33,23 @@ _BESIDE = (
 @click.command(
     epilog=format_examples(
         "muster up --detach",
-        "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that play pods",
+        "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # simulated nodes",
         "muster up --data /srv/muster --port 0",
         "sudo muster up --system --detach    # for all users of this machine",
-        "muster up --listen box1.lab --detach    # for other machines, too",
+        "muster up --listen box1.lab --detach    # also for other machines",
     ),
 )
 @data_option
 @server_options
 @click.option(
-    "--system", is_flag=True, help=f"As root: serve all users of this machine; short for --socket {SYSTEM_SOCKET}."
+    "--system", is_flag=True, help=f"Root only: serve all users of this machine. Short for --socket {SYSTEM_SOCKET}."
 )
-@click.option("--salvage", is_flag=True, help="If the store is damaged, start with its undamaged part.")
-@click.option("--detach", is_flag=True, help="Return once the server serves, and leave it running.")
+@click.option("--salvage", is_flag=True, help="If the store is damaged, start with its undamaged objects.")
+@click.option("--detach", is_flag=True, help="Start the server in the background, and return when it is ready.")
 def command(data: str, system: bool, salvage: bool, detach: bool, **options: Any) -> None:
-    """Start an API server, a store, controllers and nodes on this machine, and keep them running.
+    """Start a cluster on this machine: an API server, a store, controllers and nodes.
 
-    An option that is not given keeps its value from the last start.
+    The server runs until Ctrl-C or `muster down`. Options that you omit keep their values from the last start.
     """
     if system:
         options["socket"] = options["socket"] or SYSTEM_SOCKET

@@ -27,15 +27,16 @@ _ACCOUNT = "multikueue"
     ),
 )
 def command() -> None:
-    """Put one queue in front of several clusters.
+    """Run the jobs of one queue in several clusters.
 
-    Users submit jobs to one cluster, the manager. Each job runs as a whole in one of the other clusters, the workers,
-    wherever quota is free first. The manager shows the job as if it ran there.
+    Users submit jobs to one cluster, the manager. Each job runs in one of the other clusters, the workers: usually in
+    the first one that has free quota. The manager's `muster ps` and `muster logs` show the job as if it ran in the
+    manager.
     """
 
 
 @command.command(
-    short_help="On a worker: print a kubeconfig for a manager.",
+    short_help="On a worker: create an account for a manager, and print its kubeconfig.",
     epilog=format_examples(
         "muster cluster invite > box2.kubeconfig",
         "muster cluster invite --namespace lab --namespace default > box2.kubeconfig",
@@ -49,31 +50,43 @@ def command() -> None:
     metavar="NAME",
     type=parse_name,
     multiple=True,
-    help="Let the manager run jobs in this namespace; repeatable (default: those with a LocalQueue).",
+    help="Namespace in which the manager may run jobs (default: all namespaces with a LocalQueue). Can be repeated.",
     shell_complete=names.complete_namespaces,
 )
-@click.option("--all-namespaces", "everywhere", is_flag=True, help="In all namespaces, the system's own too.")
+@click.option(
+    "--all-namespaces",
+    "everywhere",
+    is_flag=True,
+    help="Let the manager run jobs in all namespaces, including system namespaces.",
+)
 @click.option(
     "--name",
     metavar="NAME",
     type=parse_name,
     default=_ACCOUNT,
     show_default=True,
-    help="The name of the service account.",
+    help="Name of the service account.",
 )
 @click.option(
     "--server",
     metavar="URL",
     default="",
-    help="The address at which the manager reaches this cluster, if not the published one.",
+    help="Address at which the manager reaches this cluster (default: the published address).",
 )
 @click.option(
-    "--kind", metavar="PLURAL.GROUP", multiple=True, help="A further kind that the manager may send; repeatable."
+    "--kind",
+    metavar="PLURAL.GROUP",
+    multiple=True,
+    help="Additional kind of jobs that the manager may send. Can be repeated.",
 )
 @click.option(
     "--exec/--no-exec", "may_exec", default=True, help="Whether the manager may run commands in pods (default: yes)."
 )
-@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
+)
 def invite(
     namespaces: tuple[str, ...],
     everywhere: bool,
@@ -83,10 +96,10 @@ def invite(
     may_exec: bool,
     kubeconfig: str | None,
 ) -> None:
-    """Let a manager send jobs to this cluster: print a kubeconfig for it.
+    """Create a service account for a manager, which may then send jobs to this cluster, and print its kubeconfig.
 
-    The kubeconfig is for a service account that may run Jobs and JobSets and read their output, and no more. It does
-    not expire: run this again to change its rights, and delete the account to withdraw it.
+    The account may run jobs and read their output. It has no rights for Secrets, nodes or roles. The kubeconfig does
+    not expire. To change its rights, run the command again. To revoke it, delete the service account.
     """
     if everywhere and namespaces:
         raise click.UsageError("only one of --namespace and --all-namespaces can be meant")
@@ -128,7 +141,7 @@ def _print_kubeconfig(kubeconfig: str) -> None:
 
 
 @command.command(
-    short_help="On the manager: send jobs to cluster NAME, too.",
+    short_help="On the manager: add the worker cluster NAME.",
     epilog=format_examples(
         "muster cluster join box2 --kubeconfig box2.kubeconfig --queue shared",
         "ssh box2 muster cluster invite | muster cluster join box2 --kubeconfig -",
@@ -139,12 +152,17 @@ def _print_kubeconfig(kubeconfig: str) -> None:
     "--kubeconfig",
     metavar="FILE",
     required=True,
-    help="The worker's, from `muster cluster invite`; - is stdin.",
+    help="Kubeconfig of the worker, from `muster cluster invite`, or - for the standard input.",
     shell_complete=names.complete_files,
 )
-@click.option("--context", metavar="NAME", default="", help="The context of the kubeconfig, if not the current one.")
+@click.option("--context", metavar="NAME", default="", help="Context of the kubeconfig (default: the current context).")
 @click.option(
-    "--queue", "queues", metavar="Q", type=parse_name, multiple=True, help="Send jobs of ClusterQueue Q; repeatable."
+    "--queue",
+    "queues",
+    metavar="Q",
+    type=parse_name,
+    multiple=True,
+    help="ClusterQueue whose jobs run in the workers. Can be repeated.",
 )
 @click.option(
     "--timeout",
@@ -152,14 +170,19 @@ def _print_kubeconfig(kubeconfig: str) -> None:
     type=float,
     default=30.0,
     show_default=True,
-    help="How long to wait for the connection.",
+    help="Maximum time to wait for the connection.",
 )
-@click.option("--manager", metavar="FILE", default="", help="The manager's kubeconfig (default: KUBECONFIG).")
+@click.option(
+    "--manager",
+    metavar="FILE",
+    default="",
+    help="Kubeconfig of the manager (default: $KUBECONFIG, or else the cluster of `muster up`).",
+)
 def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], timeout: float, manager: str) -> None:
-    """Let jobs run in cluster NAME, too, and wait until the manager has reached it.
+    """Add the worker cluster NAME, and wait until the manager has connected to it.
 
-    Run it again to change the kubeconfig or to add a queue. The manager keeps only what the context needs, in a Secret.
-    The kubeconfig must contain all of that itself: no files, no programs, and no server without a checked certificate.
+    The manager stores one context of the kubeconfig in a Secret. The kubeconfig must not name files or programs, and
+    must verify the server's certificate. To replace the kubeconfig or to add a queue, run the command again.
     """
     config = _load_kubeconfig(kubeconfig, context)
     run(_join(Target(manager), name, config, queues, timeout))
@@ -204,13 +227,17 @@ async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...],
 
 @command.command(
     "list",
-    short_help="List clusters: whether they are connected, and what runs there.",
+    short_help="List worker clusters, their connections and their jobs.",
     epilog=format_examples("muster cluster list", "muster cluster list -o json"),
 )
-@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
-@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Output format (default: text).")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
+)
 def list_(output: str | None, kubeconfig: str | None) -> None:
-    """List the worker clusters with their connection to the manager, the reason if there is none, and their jobs."""
+    """List the worker clusters, whether each is connected to the manager, and the number of its jobs."""
     run(_list(Target(kubeconfig or ""), output or ""))
 
 
@@ -236,16 +263,25 @@ async def _list(target: Target, output: str) -> None:
 
 
 @command.command(
-    short_help="On the manager: send no jobs to cluster NAME any more.",
-    epilog=format_examples(
-        "muster cluster leave box2", "muster cluster leave box2 --force   # its jobs stop, and wait"
-    ),
+    short_help="On the manager: remove the worker cluster NAME.",
+    epilog=format_examples("muster cluster leave box2", "muster cluster leave box2 --force   # even if jobs run there"),
 )
 @click.argument("name", type=parse_name, shell_complete=names.complete_clusters)
-@click.option("--force", is_flag=True, help="Leave although jobs run there: they stop, and wait for another cluster.")
-@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also remove a worker in which jobs run. These jobs stop, and wait for another worker.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
+)
 def leave(name: str, force: bool, kubeconfig: str | None) -> None:
-    """Remove cluster NAME. The worker keeps the service account: delete it there to withdraw the kubeconfig."""
+    """Remove the worker cluster NAME.
+
+    The worker keeps the service account of the manager. To revoke the kubeconfig, delete the account there.
+    """
     run(_leave(Target(kubeconfig or ""), name, force=force))
 
 

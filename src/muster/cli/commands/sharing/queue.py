@@ -15,7 +15,7 @@ from muster.cli.session import ask, connect, target_options
 if TYPE_CHECKING:
     from muster.actions.quota.editedqueue import QueueEdit
 
-_CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue: for all namespaces.")
+_CLUSTER = click.option("--cluster", is_flag=True, help="NAME is a ClusterQueue, with jobs of all namespaces.")
 _LIMIT = "RES=Q"
 _WITHIN = ("Never", "LowerPriority", "LowerOrNewerEqualPriority")
 _RECLAIM = ("Never", "LowerPriority", "Any")
@@ -28,39 +28,41 @@ _RECLAIM = ("Never", "LowerPriority", "Any")
 def command() -> None:
     """List, stop, resume, create, edit and delete queues.
 
-    A LocalQueue is where the jobs of a namespace wait; the ClusterQueue behind it has the quota. NAME means the
-    LocalQueue of the namespace, and the ClusterQueue with --cluster.
+    Jobs of a namespace wait in a LocalQueue, which points to a ClusterQueue with a quota. For stop and resume, NAME is
+    a LocalQueue of the namespace, or with --cluster a ClusterQueue.
     """
 
 
 @command.command(
     "list",
-    short_help="List queues: quotas, what is used of them, who waits.",
+    short_help="List queues: their quotas, the used quota, and the number of waiting jobs.",
     epilog=format_examples("muster queue list", "muster queue list -A -o wide"),
 )
-@click.option("-A", "--all-namespaces", is_flag=True, help="LocalQueues of all namespaces.")
-@click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List LocalQueues of all namespaces.")
+@click.option(
+    "-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Output format (default: text)."
+)
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List ClusterQueues with their quotas, and how much of each is used and borrowed, then LocalQueues."""
+    """List ClusterQueues with their quotas and the used and borrowed quota, and then LocalQueues."""
     from muster.cli.actions.queues.queuelist import print_queues
 
     ask(print_queues(Target.of(options), output or "", everywhere=all_namespaces))
 
 
 @command.command(
-    short_help="Let nothing start from queue NAME any more.",
+    short_help="Keep waiting jobs of queue NAME from starting.",
     epilog=format_examples(
         "muster queue stop vision",
-        "muster queue stop vision --drain      # what runs stops, and queues again",
+        "muster queue stop vision --drain      # also stop its running jobs",
     ),
 )
 @click.argument("name", type=parse_name, shell_complete=names.complete_queues)
-@click.option("--drain", is_flag=True, help="Also stop running jobs, which queue again.")
+@click.option("--drain", is_flag=True, help="Also stop running jobs, which then wait in the queue again.")
 @_CLUSTER
 @target_options
 def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
-    """Keep jobs from starting from queue NAME; running jobs go on, unless --drain is given."""
+    """Keep waiting jobs of queue NAME from starting. Running jobs continue, unless --drain is set."""
     policy = "HoldAndDrain" if drain else "Hold"
     ask(_set_policy(Target.of(options), name, policy, cluster=cluster))
 
@@ -74,7 +76,7 @@ def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
 @_CLUSTER
 @target_options
 def resume(name: str, cluster: bool, **options: Any) -> None:
-    """Let jobs start from queue NAME again."""
+    """Let jobs of the stopped queue NAME start again."""
     ask(_set_policy(Target.of(options), name, "None", cluster=cluster))
 
 
@@ -86,7 +88,7 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 
 
 @command.command(
-    short_help="Make a queue NAME with its own quota.",
+    short_help="Create a queue NAME with a quota.",
     epilog=format_examples(
         "muster queue create vision --share 2 --gpus 4 --users ada,grace",
         "muster queue create vision --cpus 8 --memory 32Gi",
@@ -97,37 +99,41 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 @click.argument("name", type=parse_name)
 @quota_options
 @click.option(
-    "--flavor", metavar="F", default="", help="The ResourceFlavor. [default: muster-nodes, or default-flavor]"
+    "--flavor",
+    metavar="F",
+    default="",
+    help="ResourceFlavor of the quota. [default: muster-nodes, or else default-flavor]",
 )
-@click.option("--cohort", metavar="C", default="", help="Share unused quota with the other queues of cohort C.")
-@click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much; repeatable.")
-@click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much; repeatable.")
-@click.option("--strict", is_flag=True, help="StrictFIFO: a job that does not fit blocks those behind it.")
+@click.option("--cohort", metavar="C", default="", help="Lend and borrow unused quota within cohort C.")
+@click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most Q of a resource. Can be repeated.")
+@click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most Q of a resource. Can be repeated.")
+@click.option("--strict", is_flag=True, help="StrictFIFO: a job that does not fit blocks the jobs behind it.")
 @click.option(
     "--preempt",
     type=click.Choice(_WITHIN),
     default="LowerPriority",
     show_default=True,
-    help="Which jobs of this queue its own may preempt.",
+    help="Which jobs of the same queue a job may preempt.",
 )
 @click.option(
     "--reclaim",
     type=click.Choice(_RECLAIM),
     default="Any",
     show_default=True,
-    help="Which borrowers it may preempt to take back its quota.",
+    help="Which jobs of borrowing queues a job may preempt to take lent quota back.",
 )
 @sharing_options
-@click.option("--no-local", is_flag=True, help="Make no LocalQueue.")
-@click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing.")
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
+@click.option("--no-local", is_flag=True, help="Create no LocalQueue.")
+@click.option("--dry-run", is_flag=True, help="Print the manifest that would be submitted, and submit nothing.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Output format of --dry-run.")
 @target_options
 def create(name: str, **options: Any) -> None:
-    """Create a ClusterQueue NAME with its own quota, and a LocalQueue NAME in the namespace for its jobs.
+    """Create a ClusterQueue NAME with a quota, and a LocalQueue NAME in the namespace that points to it.
 
-    With --share or --users, the queue is a team's part of the machine. Its quota is taken from the queue with all of
-    the nodes. Each of the two borrows what the other does not use, and what several queues want is divided by their
-    shares. Jobs of the users go to this queue without naming it.
+    With --share or --users, the queue belongs to a team. The command takes the team's quota out of the queue that has
+    quota for all nodes. Each of these queues borrows quota that the others do not use. If several queues want to
+    borrow, they get quota in proportion to their shares. Jobs of the team's users go to this queue unless they name
+    another one.
 
     Jobs may request only resources of which the queue has a quota.
     """
@@ -179,7 +185,7 @@ async def _find_nodes_flavor(session: Session) -> str:
 
 
 @command.command(
-    short_help="Change quota, limits or rules of ClusterQueue NAME.",
+    short_help="Change the settings of ClusterQueue NAME.",
     epilog=format_examples(
         "muster queue edit vision --cpus 12 --memory 64Gi",
         "muster queue edit vision --share 3 --add-users eve --per-user jobs=4",
@@ -190,31 +196,49 @@ async def _find_nodes_flavor(session: Session) -> str:
 )
 @click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
 @quota_options
+@click.option("--flavor", metavar="F", default="", help="ResourceFlavor whose quota changes, if the queue has several.")
+@click.option("--cohort", metavar="C", type=parse_name, help="Lend and borrow unused quota within cohort C.")
 @click.option(
-    "--flavor", metavar="F", default="", help="Change the quota of this ResourceFlavor, if there are several."
+    "--no-cohort", is_flag=True, help="Leave the cohort. This also removes the limits of borrowing and lending."
 )
-@click.option("--cohort", metavar="C", type=parse_name, help="Share with the queues of cohort C from now on.")
-@click.option("--no-cohort", is_flag=True, help="Share with no others; borrow and lend limits go with that.")
-@click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much, or RES=unlimited; repeatable.")
-@click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much, or RES=unlimited; repeatable.")
-@click.option("--strict/--no-strict", default=None, help="StrictFIFO: a job that does not fit blocks those behind it.")
-@click.option("--preempt", type=click.Choice(_WITHIN), help="Which jobs of this queue its own may preempt.")
-@click.option("--reclaim", type=click.Choice(_RECLAIM), help="Which borrowers it may preempt to take back its quota.")
+@click.option(
+    "--borrow",
+    metavar=_LIMIT,
+    multiple=True,
+    help="Borrow at most Q of a resource; RES=unlimited removes the limit. Can be repeated.",
+)
+@click.option(
+    "--lend",
+    metavar=_LIMIT,
+    multiple=True,
+    help="Lend at most Q of a resource; RES=unlimited removes the limit. Can be repeated.",
+)
+@click.option(
+    "--strict/--no-strict", default=None, help="StrictFIFO: a job that does not fit blocks the jobs behind it."
+)
+@click.option("--preempt", type=click.Choice(_WITHIN), help="Which jobs of the same queue a job may preempt.")
+@click.option(
+    "--reclaim",
+    type=click.Choice(_RECLAIM),
+    help="Which jobs of borrowing queues a job may preempt to take lent quota back.",
+)
 @sharing_options
-@click.option("--add-users", metavar="A,B", default=None, help="Users who may use it, too.")
-@click.option("--remove-users", metavar="A,B", default=None, help="Users who may not use it any more.")
-@click.option("--everybody", is_flag=True, help="Everybody may use it.")
+@click.option("--add-users", metavar="A,B", default=None, help="Also let these users use the queue.")
+@click.option("--remove-users", metavar="A,B", default=None, help="Do not let these users use the queue any more.")
+@click.option("--everybody", is_flag=True, help="Let all users use the queue.")
 @click.option(
     "--without-team/--no-without-team",
     default=None,
-    help="Whether users without a team may use the queue that teams have parts of. [default: while there is no team]",
+    help="Whether users without a team may use the queue from which the teams got their quota. [default: "
+    "only while no team exists]",
 )
 @click.option("--dry-run", is_flag=True, help="Let the server check the change, print the result, and store nothing.")
 @target_options
 def edit(name: str, dry_run: bool, **options: Any) -> None:
-    """Change the given fields of ClusterQueue NAME; all other fields stay, and running jobs go on.
+    """Change the given settings of ClusterQueue NAME. All other settings keep their values, and running jobs continue.
 
-    If the jobs of the queue hold more than the new quota, no more jobs start from it until enough of them have ended.
+    If running jobs use more than a new, smaller quota, no further job of the queue starts until enough of them have
+    ended.
     """
     from dataclasses import replace
 
@@ -256,17 +280,17 @@ async def _edit(target: Target, name: str, edit: "QueueEdit", *, dry_run: bool) 
 
 
 @command.command(
-    short_help="Delete queue NAME, with the LocalQueues that lead to it.",
+    short_help="Delete queue NAME, and the LocalQueues that point to it.",
     epilog=format_examples("muster queue delete vision", "muster queue delete vision --yes"),
 )
 @click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @target_options
 def delete(name: str, yes: bool, **options: Any) -> None:
-    """Delete ClusterQueue NAME with all its LocalQueues, or else LocalQueue NAME of the namespace.
+    """Delete ClusterQueue NAME with all its LocalQueues. If there is none, delete LocalQueue NAME of the namespace.
 
-    The command lists the jobs that use the queue before it asks. Running jobs go on; waiting jobs do not start any
-    more.
+    The command lists the jobs that use the queue, and asks for confirmation. Running jobs continue. Waiting jobs do not
+    start any more.
     """
     from muster.actions.quota import queues
     from muster.cli.terminal.asking import ask_to_go_on

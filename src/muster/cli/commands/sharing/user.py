@@ -21,13 +21,13 @@ from muster.cli.session import connect, run, target_options
 def command() -> None:
     """Add, list and remove users of the cluster.
 
-    A user works in one namespace, and sees the nodes and quotas of the cluster. Jobs run as the user of the machine who
-    started the server: give access only to people who may act as that user.
+    A user may run jobs in one namespace, and read the nodes and quotas of the cluster. All jobs run as the Unix user
+    who started the server. Therefore add only people who may act as that Unix user.
     """
 
 
 @command.command(
-    short_help="Add user NAME, and print the line that lets NAME in.",
+    short_help="Add user NAME, and print a command line for NAME.",
     epilog=format_examples(
         "muster user add ada",
         "muster user add ada --queue vision",
@@ -35,15 +35,17 @@ def command() -> None:
     ),
 )
 @click.argument("name", type=user_name)
-@click.option("--queue", metavar="QUEUE", type=parse_name, help="Jobs of NAME that name no queue wait in QUEUE.")
-@click.option("--admin", is_flag=True, help="NAME may do everything, and add users, too.")
-@click.option("--server", metavar="URL", default="", help="The address of this cluster for NAME's machine.")
+@click.option(
+    "--queue", metavar="QUEUE", type=parse_name, help="Default queue: jobs of NAME that name no queue go to QUEUE."
+)
+@click.option("--admin", is_flag=True, help="Allow NAME to do everything in the cluster, including adding users.")
+@click.option("--server", metavar="URL", default="", help="Address of this cluster, as seen from NAME's machine.")
 @target_options
 def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) -> None:
-    """Add user NAME, and print one line to send to NAME: a command that connects NAME's `muster` to this cluster.
+    """Add user NAME, and print a command that connects NAME's `muster` to this cluster.
 
-    The line contains a secret. It works until NAME is removed. Run this again to change the rights of NAME, or to see
-    the line once more.
+    Send the printed line to NAME. It contains a secret, and works until NAME is removed. Run `muster user add` again to
+    change the rights of NAME, or to print the line again.
     """
     click.echo(run(_add(Target.of(options), name, queue or "", server, admin=admin)))
 
@@ -85,13 +87,17 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
 
 @command.command(
     "list",
-    short_help="List users: where they work, in which queue.",
+    short_help="List users with their namespaces and queues.",
     epilog=format_examples("muster user list", "muster user list -o json"),
 )
-@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
-@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Output format (default: text).")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
+)
 def list_(output: str | None, kubeconfig: str | None) -> None:
-    """List the users that `muster user add` made."""
+    """List the users that `muster user add` has added."""
     run(_list(Target(kubeconfig or ""), output or ""))
 
 
@@ -123,7 +129,7 @@ async def _list(target: Target, output: str) -> None:
 
 @command.command(
     "queue",
-    short_help="Choose the queue of NAME's jobs that name none.",
+    short_help="Set the default queue of user NAME.",
     epilog=format_examples(
         "muster user queue ada vision", "muster user queue ada      # the queue of the oldest team again"
     ),
@@ -133,13 +139,13 @@ async def _list(target: Target, output: str) -> None:
 @click.option(
     "--kubeconfig",
     metavar="FILE",
-    help="Cluster to use instead of the embedded one.",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
     shell_complete=names.complete_files,
 )
 def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
-    """Choose the queue for jobs of user NAME that name no queue.
+    """Set the default queue of user NAME, to which jobs go that name no queue.
 
-    Without QUEUE, it is the queue of the oldest team that NAME is in.
+    Without QUEUE, the default queue is the queue of the oldest team of NAME.
     """
     click.echo(run(_choose_queue(Target(kubeconfig or ""), name, queue or "")))
 
@@ -157,18 +163,18 @@ async def _choose_queue(target: Target, name: str, queue: str) -> str:
 
 
 @command.command(
-    short_help="Remove users: their credentials end at once.",
+    short_help="Remove users. Their credentials become invalid at once.",
     epilog=format_examples("muster user remove ada", "muster cancel --user ada && muster user remove ada"),
 )
 @click.argument("users", metavar="NAME...", type=user_name, nargs=-1, required=True)
 @click.option(
     "--kubeconfig",
     metavar="FILE",
-    help="Cluster to use instead of the embedded one.",
+    help="Kubeconfig of the cluster (default: $KUBECONFIG, or else the cluster of `muster up`).",
     shell_complete=names.complete_files,
 )
 def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
-    """Remove users: their credentials end at once, and they leave their teams. Their jobs go on."""
+    """Remove users. Their credentials become invalid at once, and they leave their teams. Their jobs continue."""
     run(_remove(Target(kubeconfig or ""), users))
 
 

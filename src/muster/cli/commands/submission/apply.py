@@ -33,14 +33,18 @@ _JOBS = ("jobs.batch", "jobsets.jobset.x-k8s.io")
     metavar="FILE|DIR|-",
     multiple=True,
     required=True,
-    help="Manifests; - is stdin.",
+    help="File or directory with manifests, or - for the standard input. Can be repeated.",
     shell_complete=names.complete_files,
 )
-@click.option("--wait", is_flag=True, help="Wait until the jobs among them finish; the exit code is the job's.")
-@click.option("--dry-run", is_flag=True, help="Let the server check everything and store nothing.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until the jobs in the manifests have ended. The exit code is the exit code of the jobs.",
+)
+@click.option("--dry-run", is_flag=True, help="Let the server check the objects, and store nothing.")
 @target_options
 def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any) -> None:
-    """Create or change objects until they are as their manifests say."""
+    """Create the objects in the manifests, or change existing objects to match them."""
     from muster.cli.terminal.output import say
 
     parsed = read_all(filename)

@@ -82,17 +82,19 @@ class _Run(click.Command):
 @target_options
 @click.argument("arguments", nargs=-1, metavar="-- COMMAND...", shell_complete=names.complete_files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
-    """Run COMMAND on every worker, all together or not at all, and return its exit code.
+    """Run COMMAND in each worker of a job. All workers start together, or none starts.
 
-    COMMAND begins once all workers have started. Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
-    MASTER_PORT in its environment; a worker with a role also finds MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE.
-    In an elastic job, the file $MUSTER_WORLD holds the current size. Without a running cluster, Muster starts one for
-    as long as the command runs. Ctrl-C ends the job gracefully.
+    The command prints the output of the workers, and returns the exit code of the job. If no cluster runs, Muster
+    starts a cluster for this command and stops it at the end. Ctrl-C ends the job gracefully.
 
-    If COMMAND is mpirun, rank 0 alone runs it, and it starts its processes on all workers.
+    Each worker has the environment variables RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. A worker with a
+    role also has MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE. In an elastic job, the file $MUSTER_WORLD contains
+    the current size.
 
-    COMMAND may be a script with lines such as #MUSTER --workers 4, or - for a script on the standard input. A script
-    with lines such as #SBATCH --ntasks=4 runs as sbatch runs it: once, and srun in it starts the tasks.
+    If COMMAND is mpirun, only rank 0 runs it, and mpirun starts processes on all workers.
+
+    COMMAND may be a script with options in lines such as #MUSTER --workers 4, or - for a script on the standard input.
+    A script with lines such as #SBATCH --ntasks=4 runs once, as with sbatch, and srun in the script starts the tasks.
     """
     target = Target.of(options)
     if target.namespace.isdecimal() or (target.namespace == "p" and arguments[0].isdecimal()):  # -n 4, -np 4

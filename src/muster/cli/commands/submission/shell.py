@@ -20,27 +20,40 @@ from muster.cli.session import connect, run, target_options
         "muster shell --cpus 4 --memory 8Gi -- ipython",
     ),
 )
-@click.option("--cpus", metavar="Q[:MAX]", type=parse_worker_cpus, help="CPUs and their limit, as 2, 500m or 2:4.")
-@click.option("--memory", metavar="Q[:MAX]", type=parse_worker_memory, help="Memory and its limit, as 4Gi or 4Gi:8Gi.")
-@click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="GPUs.")
+@click.option(
+    "--cpus",
+    metavar="Q[:MAX]",
+    type=parse_worker_cpus,
+    help="CPUs that the shell requests, such as 2 or 500m. The limit is MAX, or else the request.",
+)
+@click.option(
+    "--memory",
+    metavar="Q[:MAX]",
+    type=parse_worker_memory,
+    help="Memory that the shell requests, such as 4Gi. The limit is MAX, or else the request.",
+)
+@click.option("--gpus", metavar="N", type=parse_gpus, default="0", help="Number of GPUs.")
 @click.option(
     "-q",
     "--queue",
     metavar="Q",
     default="",
-    help="The LocalQueue to wait in (default: the namespace's).",
+    help="LocalQueue in which the job waits (default: the queue of your team, or else the queue `default`).",
     shell_complete=names.local_queues,
 )
-@click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass.")
-@click.option("--name", metavar="N", default="", help="Name of the job (default: shell-, and some letters).")
-@click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images.")
+@click.option(
+    "--priority", metavar="P", default="", help="Name of a WorkloadPriorityClass, or else of a PriorityClass."
+)
+@click.option("--name", metavar="N", default="", help="Name of the job (default: shell- and some random letters).")
+@click.option("--image", metavar="IMAGE", default="", help="Container image, on nodes that run containers.")
 @target_options
 @click.argument("arguments", nargs=-1, metavar="[-- COMMAND...]", shell_complete=names.complete_files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
-    """Wait for a place in the queue, and open a shell there, or another COMMAND, on this terminal.
+    """Start a shell with its own resources on this terminal, or run COMMAND instead of the shell.
 
-    The shell keeps what it requests until it ends. It ends with the terminal, and its job is then deleted. Ctrl-C goes
-    to the program in the shell; before the shell has started, Ctrl-C gives up. The exit code is the shell's.
+    The shell is a job, which waits in its queue until its resources are free. While it waits, Ctrl-C cancels the job.
+    After that, Ctrl-C goes to the program in the shell. When you exit the shell or close the terminal, the job ends and
+    is deleted. The exit code is the exit code of the shell.
     """
     from muster.cli.terminal.remote import is_terminal
 

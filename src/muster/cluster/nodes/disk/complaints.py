@@ -36,7 +36,7 @@ def describe_os_error(error: OSError) -> str:
         disk = _find_mount_point(Path(error.filename))
         figures = f"df -h and df -i of {disk}" if error.errno == errno.ENOSPC else "quota -s"
         return (
-            f"{error.strerror} on {disk}: free some there (see {figures}), and the pod goes on by "
+            f"{error.strerror} on {disk}: free some there (see {figures}), and the pod continues by "
             f"itself; the node could not write {error.filename}"
         )
     if error.errno in _LIMITS:

@@ -65,8 +65,8 @@ def read_mark(directory: Path) -> Mark | None:
 def make_refusal(directory: Path, damage: Damage) -> DataDirectoryError:
     """Return the error that says why a store is refused, and what to do."""
     return DataDirectoryError(
-        f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "
-        f"damaged files aside: muster up --salvage; or go back to a backup: muster restore --force FILE"
+        f"the store in {directory} is damaged: {damage}. Nothing was changed. To start with the undamaged objects, and "
+        f"move the damaged files aside: muster up --salvage; to restore a backup: muster restore --force FILE"
     )
 
 

@@ -44,7 +44,7 @@ def _make_deed(
 async def _ask_cordon(visit: Visit, node: Node) -> list[str]:
     [row] = make_node_rows([node], await list_pods(visit, []))
     if row.jobs is None:
-        here = "Pods that are there go on."
+        here = "Pods on the node continue."
     elif row.jobs:
         here = f"{count_things(len(row.jobs), 'job goes', 'jobs go')} on there: {list_names(row.jobs)}."
     else:

@@ -17,7 +17,7 @@ from muster.dashboard.visits import Deed, PageError, Visit
 from muster.insight.quota.queues import make_quota_rows
 from muster.insight.text import count_things, format_quantity, make_sentence
 
-_GO_ON, _STOP_TOO = "go on", "stop, and queue again"
+_CONTINUE, _STOP_TOO = "continue", "stop, and wait in the queue again"
 # The separator of flavor and resource in a field name; neither can contain it.
 _BETWEEN = "|"
 
@@ -77,8 +77,8 @@ def _ask_stop(queue: Queue) -> Will:
     field = {
         "name": "running",
         "label": "Jobs that run",
-        "value": _GO_ON,
-        "choices": (_GO_ON, _STOP_TOO),
+        "value": _CONTINUE,
+        "choices": (_CONTINUE, _STOP_TOO),
         "note": "A job that is stopped loses what it has not saved, and starts again later.",
     }
     return will, [field]
@@ -108,7 +108,7 @@ async def _set_policy(visit: Visit, queue: Queue, policy: str) -> str:
 
 def _ask_quota(queue: Queue) -> Will:
     cluster_queue = _get_cluster_queue(queue)
-    will = ["Jobs that run go on. If they use more than the new quota, none starts until they use less."]
+    will = ["Running jobs continue. If they use more than the new quota, no further job starts until they use less."]
     if FOLLOWS_NODES in cluster_queue.metadata.annotations:
         will.append("The quota follows the nodes now. A quota that you write stays as it is when nodes come and go.")
     if cluster_queue.spec.cohort_name:

@@ -65,7 +65,7 @@ def test_one_that_does_not_end_is_killed(
     down.stop(Home(tmp_path), server.pid)
     assert server.poll() == -9
     told = capsys.readouterr().err
-    assert f"kill -9 {server.pid}, its jobs go on" in told, "the user has read what is safe before"
+    assert f"kill -9 {server.pid}, its jobs continue" in told, "the user has read what is safe before"
     assert f"process {server.pid} does not end: killing it" in told
 
 
