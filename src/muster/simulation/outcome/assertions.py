@@ -108,12 +108,17 @@ class Assertion(Struct, frozen=True):
         return self.metric == _OCCUPANCY
 
     @property
+    def resource(self) -> str:
+        """The resource whose use it is about; "" if it is about jobs."""
+        return dict(self.filters).get(_RESOURCE, "")
+
+    @property
     def unit(self) -> str:
         """The unit of the measured value: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
         if self.metric in _MOST_SHARE:
             return "share"
         if self.is_of_use:
-            return dict(self.filters).get(_RESOURCE, "")
+            return self.resource
         return "seconds" if self.metric in _TIMES else ""
 
 
