@@ -31,7 +31,7 @@ _ASSERTION = re.compile(
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
-_FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
+_FIELDS = ("queue", "work", "user", _PRIORITY, _VARIANT)
 _RESOURCE, _OCCUPANCY = "resource", "occupancy"
 
 _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {

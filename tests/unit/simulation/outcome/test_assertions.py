@@ -48,7 +48,7 @@ def test_an_assertion(text, value, holds):
         ("median(wait) < 5", "median is none of count, mean"),
         ("p50(hope) < 5", "hope is none of wait, slowdown"),
         ("count(wait) < 5", "wait is none of submitted, started"),
-        ("p50(wait, colour=red) < 5", "colour is none of queue, work, priority, variant"),
+        ("p50(wait, colour=red) < 5", "colour is none of queue, work, user, priority, variant"),
         ("p50(wait) < soon", "invalid duration"),
         ("p50(slowdown) < 5m", "5m is no number"),
         ("p50(slowdown) < nan", "nan is no number"),
