@@ -94,13 +94,12 @@ def test_the_users_of_a_table_have_the_limits_of_their_queue(tmp_path):
     assert starts(report) == {"log-a": 0.0, "log-b": 10.0, "log-c": 0.0}
 
 
-@pytest.mark.parametrize("engine", ["fast", "full"])
-def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path, engine):
+def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
     (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
     jobs = "a,0,10,1,2,0,unix:ada\nb,20,10,1,2,0,unix:ada\nc,50,10,1,2,0,bob\n"
     (tmp_path / "jobs.csv").write_text(JOBS_HEAD + jobs)
     texts = ["count(ended, user=ada) == 2", "max(wait, user=eve) < 1h"]
-    report = simulate(str(tmp_path / "scenario.yaml"), assertions=texts, engine=engine)
+    report = simulate(str(tmp_path / "scenario.yaml"), assertions=texts)
     assert [job.user for job in report.jobs] == ["ada", "ada", "bob"]
     assert [one.holds for one in report.verdicts] == [True, False]
     write_report(report, tmp_path)
