@@ -107,7 +107,7 @@ def simulate(
         cases = list_cases([origin], [], None)
         variants = [case.variant for case in cases]
         shelf = LogShelf(reporter.read)
-        one = simulate_one(origin, assertions=assertions, progress=moments, variants=variants, shelf=shelf)
+        one = simulate_one(cases[0].origin, assertions=assertions, progress=moments, variants=variants, shelf=shelf)
         several = None
         if (len(cases) > 1 or seeds != 1) and not one.stopped:
             several = simulate_all(

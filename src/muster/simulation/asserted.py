@@ -34,10 +34,12 @@ class Asserted(Struct, frozen=True):
 
     own: the assertions to evaluate for this variant.
     lacking: the errors about names that this variant lacks, by the text of the assertion.
+    refusals: by text, the function that makes an error about an assertion.
     """
 
     own: Sequence[Assertion]
     lacking: Mapping[str, ScenarioError]
+    refusals: Mapping[str, Callable[[str], ScenarioError]] = {}
 
 
 def read_assertions(
@@ -83,7 +85,21 @@ def read_assertions(
         except AssertionSyntaxError as error:
             raise refuse(str(error)) from None
         own.append(assertion)
-    return Asserted(own, lacking)
+    return Asserted(own, lacking, dict(texts))
+
+
+def require_one_resource(asserted: Mapping[str, Asserted]) -> None:
+    """Raise `ScenarioError` if an assertion that names no resource is about different resources in several variants.
+
+    asserted: the assertions, by variant.
+    """
+    measured: dict[str, tuple[str, str]] = {}
+    for variant, one in asserted.items():
+        for text, resource in ((each.text, each.resource) for each in one.own if each.resource):
+            other, before = measured.setdefault(text, (variant, resource))
+            if resource != before:
+                why = f"{text} measures {before} in {other} and {resource} in {variant}: add resource={before}"
+                raise one.refusals[text](why)
 
 
 def judge_all(asserted: Asserted, jobs: Sequence[JobOutcome], use: RecordedUse) -> list[AssertionResult]:

@@ -14,12 +14,13 @@ from zlib import crc32
 from msgspec import Struct
 
 from muster.api.config import EMBEDDED
+from muster.simulation.asserted import Asserted, require_one_resource
 from muster.simulation.outcome.comparison import Comparison, SimulationRun, compare
 from muster.simulation.outcome.page import write_page
 from muster.simulation.outcome.report import Report, write_report
 from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import read_document
+from muster.simulation.scenario.reading import LoadedScenario, Origin, load_scenario, parse_scenario
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import Sweep, SweepError, list_grid
 from muster.simulation.simulate import prepare, simulate
@@ -40,13 +41,13 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
 class Case(Struct, frozen=True):
     """A scenario to simulate: the scenario itself, a variant of it, or a point of a sweep.
 
-    origin: the file, folder or text of the scenario.
+    origin: the scenario, without the overlays.
     variant: the name of the variant, which all points of a sweep share.
     """
 
     name: str
     variant: str
-    origin: str | bytes
+    origin: LoadedScenario
     overlays: Sequence[Overlay]
     seed: int
 
@@ -67,7 +68,7 @@ class Comparing(Struct, frozen=True):
         return all(verdict.holds for run in self.runs for verdict in run.verdicts)
 
 
-def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
+def list_cases(origins: Sequence[Origin], sweeps: Sequence[Sweep], seed: int | None) -> list[Case]:
     """Return a case for each scenario and each of its variants, at each point of the sweeps.
 
     seed: the first seed of all cases; None for the seed of the first scenario.
@@ -78,9 +79,11 @@ def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: in
     cases: list[Case] = []
     for origin in origins:
         cases += _list_variants(origin, cases[0].seed if cases else seed)
-    names = [case.name for case in cases]
-    if twice := next((case for at, case in enumerate(cases) if case.name in names[:at]), None):
-        raise ScenarioError(f"{twice.name} is the name of another variant, too: change one of them")
+    names: set[str] = set()
+    for case in cases:
+        if case.name in names:
+            raise ScenarioError(f"{case.name} is the name of another variant, too: change one of them")
+        names.add(case.name)
     try:
         grid = list(list_grid(sweeps)) if sweeps else []
     except SweepError as error:
@@ -88,13 +91,14 @@ def list_cases(origins: Sequence[str | bytes], sweeps: Sequence[Sweep], seed: in
     return [point for case in cases for point in _sweep(case, grid, alone=len(cases) == 1)] if grid else cases
 
 
-def _list_variants(origin: str | bytes, seed: int | None) -> Iterator[Case]:
-    scenario, source = read_document(origin)
+def _list_variants(origin: Origin, seed: int | None) -> Iterator[Case]:
+    loaded = load_scenario(origin)
+    scenario = parse_scenario(loaded)
     first = scenario.spec.seed if seed is None else seed
-    yield Case(scenario.metadata.name, scenario.metadata.name, origin, (), first)
+    yield Case(scenario.metadata.name, scenario.metadata.name, loaded, (), first)
     for number, one in enumerate(scenario.spec.variants):
-        context = source.locate(f"spec.variants[{number}]")
-        yield Case(one.name, one.name, origin, (Overlay(context, one.spec, one.manifests, one.settings),), first)
+        overlay = Overlay(f"spec.variants[{number}]", one.spec, one.manifests, one.settings, loaded.source)
+        yield Case(one.name, one.name, loaded, (overlay,), first)
 
 
 def _sweep(case: Case, grid: Sequence[tuple[str, Overlay]], *, alone: bool) -> Iterator[Case]:
@@ -148,7 +152,6 @@ def simulate_all(
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
     variants = list(dict.fromkeys(case.variant for case in cases))
     shelf = shelf or LogShelf()
-    _check_cases(cases, assertions, variants, shelf)
     tasks = [
         _Task(case, case.seed + number, assertions, variants, folder)
         for number in range(seeds)  # a seed for all variants, so that an interrupt leaves pairs
@@ -158,10 +161,11 @@ def simulate_all(
     runs = [] if first is None else [_summarize(tasks.pop(0), first)]
     total = len(place)
     at_once = min(processes, len(tasks))
-    if at_once > 1:
-        shelf.clear()  # each process of the pool reads logs itself
     stopped = False
     try:
+        _check_cases(cases, assertions, variants, shelf, lambda: done(len(runs), total))
+        if at_once > 1:
+            shelf.clear()  # each process of the pool reads logs itself
         done(len(runs), total)
         for run in _play_all(tasks, at_once, lambda: done(len(runs), total), shelf):
             runs.append(run)
@@ -172,21 +176,31 @@ def simulate_all(
     return Comparing(runs, compare(runs), stopped)
 
 
-def _check_cases(cases: Sequence[Case], assertions: Sequence[str], variants: Sequence[str], shelf: LogShelf) -> None:
+def _check_cases(
+    cases: Sequence[Case],
+    assertions: Sequence[str],
+    variants: Sequence[str],
+    shelf: LogShelf,
+    look: Callable[[], None],
+) -> None:
     """Raise `ScenarioError` if a case cannot be simulated, or if an assertion names something that every case lacks.
 
-    An assertion may name, for example, a queue or a source of work.
+    An assertion may name, for example, a queue or a source of work. look: called before each case.
     """
     lacking: dict[str, list[ScenarioError | None]] = {}  # by the text of the assertion
+    by_case: dict[str, Asserted] = {}
     for case in cases:
+        look()
         *_, asserted = prepare(
             case.origin, assertions, case.seed, EMBEDDED, case.overlays, case.variant, variants, shelf=shelf
         )
+        by_case[case.name] = asserted
         for one in asserted.own:
             lacking.setdefault(one.text, []).append(asserted.lacking.get(one.text))
     for errors in lacking.values():
         if errors[0] is not None and None not in errors:
             raise errors[0]
+    require_one_resource(by_case)
 
 
 def name_folder(variant: str, seed: int) -> str:
@@ -208,8 +222,8 @@ def _play_all(
         for task in tasks:
             yield _play(task, shelf, look)
         return
-    with _open_pool(processes) as pool:
-        left = {pool.submit(_play_in_pool, task) for task in tasks}
+    with _open_pool(processes, tasks) as pool:
+        left = {pool.submit(_play_in_pool, number) for number in range(len(tasks))}
         while left:
             look()
             ended, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
@@ -218,14 +232,15 @@ def _play_all(
 
 
 @contextmanager
-def _open_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+def _open_pool(processes: int, tasks: Sequence[_Task]) -> Iterator[ProcessPoolExecutor]:
     """Open a pool of processes, which are terminated when the context ends. Raises `ScenarioError` if one dies.
+
+    tasks: the tasks of the pool. Each process gets all of them at once, because they share what has been read.
 
     `multiprocessing.Pool` would replace processes that die, and wait forever.
     """
     others = set(active_children())
-    # An interrupt is for the process that the user sees.
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), _start_process, (tasks,))
     try:
         yield pool
     except BrokenProcessPool:
@@ -236,14 +251,24 @@ def _open_pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
+# The tasks of the pool to which this process belongs.
+_tasks: list[_Task] = []
+
+
+def _start_process(tasks: Sequence[_Task]) -> None:
+    """Prepare this process of a pool. An interrupt is for the process that the user sees."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _tasks[:] = tasks
+
+
 @cache
 def _get_own_shelf() -> LogShelf:
     """Return the cache of logs of this process of a pool."""
     return LogShelf()
 
 
-def _play_in_pool(task: _Task) -> SimulationRun:
-    return _play(task, _get_own_shelf(), lambda: None)
+def _play_in_pool(number: int) -> SimulationRun:
+    return _play(_tasks[number], _get_own_shelf(), lambda: None)
 
 
 def _play(task: _Task, shelf: LogShelf, look: Callable[[], None]) -> SimulationRun:

@@ -19,7 +19,7 @@ from muster.simulation.outcome.timeline import build_timeline
 from muster.simulation.outcome.usechanges import RecordedUse
 from muster.simulation.scenario.logs.shelf import LogShelf
 from muster.simulation.scenario.overlays import Overlay
-from muster.simulation.scenario.reading import Reading, read_scenario
+from muster.simulation.scenario.reading import Origin, Reading, read_scenario
 from muster.simulation.scenario.settings import take_configuration
 from muster.simulation.scenario.workers import read_workers
 
@@ -27,7 +27,7 @@ EngineName = Literal["fast", "full"]
 
 
 def simulate(
-    name: str | bytes,
+    origin: Origin,
     *,
     assertions: Sequence[str] = (),
     seed: int | None = None,
@@ -40,7 +40,7 @@ def simulate(
     engine: EngineName = "fast",
     shelf: LogShelf | None = None,
 ) -> Report:
-    """Simulate the scenario of a file or folder, or of a text; return the report.
+    """Simulate a scenario; return the report.
 
     assertions: further assertions to evaluate, in addition to those of the scenario.
     seed: the seed to use; None for the scenario's seed.
@@ -58,7 +58,7 @@ def simulate(
     """
     log = DecisionLog(decisions) if decisions else None
     reading, site, played, asserted = prepare(
-        name, assertions, seed, configuration, overlays, variant, variants, log, engine, shelf
+        origin, assertions, seed, configuration, overlays, variant, variants, log, engine, shelf
     )
     stopped = False
     try:
@@ -100,7 +100,7 @@ def _list_remarks(reading: Reading) -> Iterator[str]:
 
 
 def prepare(
-    name: str | bytes,
+    origin: Origin,
     assertions: Sequence[str],
     seed: int | None,
     configuration: Configuration,
@@ -117,7 +117,7 @@ def prepare(
 
     The other arguments are those of `simulate`. Raises `ScenarioError` if the scenario cannot be simulated.
     """
-    reading = read_scenario(name, overlays, shelf)
+    reading = read_scenario(origin, overlays, shelf)
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))

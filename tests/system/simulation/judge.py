@@ -68,10 +68,10 @@ class Journal(SimulationRecord):
         self.events: list[tuple[float, str, Any]] = []
         self.queue_of: dict[str, str] = {}
 
-    def submit(self, name, work, queue, pods, priority, at, run_time):
+    def submit(self, name, work, queue, pods, priority, at, run_time, user=""):
         self.events.append((at, "submit", name))
         self.queue_of[name] = queue
-        return super().submit(name, work, queue, pods, priority, at, run_time)
+        return super().submit(name, work, queue, pods, priority, at, run_time, user)
 
     def start(self, job, at, demand=(), nodes=None, pods=None):
         self.events.append((at, "start", self.names[job]))

@@ -500,6 +500,21 @@ def test_a_job_whose_queue_changes_after_the_end_does_not_wait_for_ever(tmp_path
     assert [one.never for one in play(tmp_path, scenario(changes[:1], burst(), until="1h")).waiting] == [True]
 
 
+def test_a_change_that_sets_what_is_set_is_none(tmp_path):
+    """A cluster writes nothing then, and its queues do not try their jobs again."""
+    stops = ["{at: 50, stop: {clusterQueue: q, for: 40}}", "{at: 60, stop: {clusterQueue: q, for: 10}}"]
+    quotas = [
+        f"{{at: {at}, quota: {{clusterQueue: q, nominalQuota: {{cpu: {cpu}}}}}}}" for at, cpu in ((95, 4), (99, 5))
+    ]
+    file = tmp_path / "scenario.yaml"
+    file.write_text(scenario([*stops, *quotas], burst(), nodes=0, quota=4))
+    changes = [
+        (one.at, one.definition.spec.stop_policy)
+        for one in build_site(read_scenario(str(file)), EMBEDDED).redefinitions
+    ]
+    assert changes == [(50.0, "Hold"), (70.0, "None"), (99.0, "None")]
+
+
 MANIFEST = "apiVersion: kueue.x-k8s.io/v1beta2, kind: %s, metadata: {name: %s}, spec: {%s}"
 
 

@@ -132,6 +132,14 @@ def test_a_device_is_no_scenario():
         simulate("/dev/zero")
 
 
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_file_that_is_broken_before_it_names_its_kind_is_refused_as_such(tmp_path, folder):
+    file = tmp_path / "scenario.yaml"
+    file.write_text("apiVersion: [1\nmetadata: 2\n")
+    with pytest.raises(ScenarioError, match=r"scenario\.yaml: yaml: .* at line 2, column 9$"):
+        simulate(str(tmp_path if folder else file))
+
+
 @pytest.mark.parametrize("field", ["manifests", "state"])
 def test_a_missing_file_is_named_with_its_field(tmp_path, field):
     value = "[no.yaml]" if field == "manifests" else "no.yaml"

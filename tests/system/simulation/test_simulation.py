@@ -520,7 +520,9 @@ def test_the_table_of_the_page_is_that_of_the_example():
 def test_a_report_is_written(tmp_path):
     write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
     jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    assert jobs[0].endswith(",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted,resizes,over_limit")
+    assert jobs[0].endswith(
+        ",ended,evictions,lost,wait,forecast,cluster,interruptions,interrupted,resizes,over_limit,user"
+    )
     assert len(jobs) == 61
     assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
 

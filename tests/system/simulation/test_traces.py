@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.documents import PEERS
 
+from muster.simulation.outcome.report import write_report
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
 from muster.simulation.scenario.sweeps import parse_sweep
@@ -91,6 +92,22 @@ def test_the_users_of_a_table_have_the_limits_of_their_queue(tmp_path):
     jobs = "a,0,10,1,2,0,ada\nb,0,10,1,2,0,ada\nc,0,10,1,2,0,bob\n"
     report = play(tmp_path, TO_QUEUE % "user: models" + QUEUE, jobs)
     assert starts(report) == {"log-a": 0.0, "log-b": 10.0, "log-c": 0.0}
+
+
+def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
+    jobs = "a,0,10,1,2,0,unix:ada\nb,20,10,1,2,0,unix:ada\nc,50,10,1,2,0,bob\n"
+    (tmp_path / "jobs.csv").write_text(JOBS_HEAD + jobs)
+    texts = ["count(ended, user=ada) == 2", "max(wait, user=eve) < 1h"]
+    report = simulate(str(tmp_path / "scenario.yaml"), assertions=texts)
+    assert [job.user for job in report.jobs] == ["ada", "ada", "bob"]
+    assert [one.holds for one in report.verdicts] == [True, False]
+    write_report(report, tmp_path)
+    assert [row["user"] for row in csv.DictReader((tmp_path / "jobs.csv").read_text().splitlines())] == [
+        "ada",
+        "ada",
+        "bob",
+    ]
 
 
 def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):

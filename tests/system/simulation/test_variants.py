@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -42,6 +44,9 @@ spec:
   - name: short
     set: {work.w.runTime: 1m}
 """
+
+
+DEV = "{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: dev}, spec: {}}"
 
 
 @pytest.fixture
@@ -181,10 +186,20 @@ def test_an_interrupt_ends_the_other_processes(file):
         (
             "count: 2",
             "cuont: 2",
-            "scenario.yaml:19: spec.variants[0]: spec.nodes[0].cuont: there is no such field: do you mean count?",
+            "scenario.yaml:20: spec.variants[0].spec.nodes[0].cuont: there is no such field: do you mean count?",
         ),
-        ("work.w.run", "work.v.run", "scenario.yaml:21: spec.variants[1]: work.v.runTime: v is no item of the list"),
-        ("count: 2", "count: -2", "spec.variants[0]: spec.nodes[0].count: must be from 0"),
+        (
+            "work.w.run",
+            "work.v.run",
+            "scenario.yaml:22: spec.variants[1].set.work.v.runTime: v is no item of the list",
+        ),
+        ("count: 2", "count: -2", "scenario.yaml:20: spec.variants[0].spec.nodes[0].count: must be from 0"),
+        ("runTime: 1m", "runTime: 1x", "scenario.yaml:22: spec.variants[1].set.work.w.runTime: unknown unit"),
+        (
+            "set: {work.w.runTime: 1m}",
+            f"manifests: [{DEV.replace('spec: {', 'spec: {cohort: a, ')}]\n---\n{DEV}",
+            "scenario.yaml:22: spec.variants[1].manifests[0]: ClusterQueue dev: ",
+        ),
     ],
 )
 def test_a_variant_that_is_wrong_ends_all_before_the_first_simulation(file, before, after, problem):
@@ -193,6 +208,28 @@ def test_a_variant_that_is_wrong_ends_all_before_the_first_simulation(file, befo
     assert (done.exit_code, done.stdout) == (2, "")
     assert problem in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["-", "in/pipe"])
+def test_a_scenario_comes_through_a_pipe(file, tmp_path, monkeypatch, name):
+    """It can be read only once, and its files are in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flavor.yaml").write_text(FLAVOR)
+    (tmp_path / "in").mkdir()
+    text = SCENARIO.replace("spec:\n", "spec:\n  manifests: [flavor.yaml]\n", 1)
+    if name != "-":
+        os.mkfifo(name)
+        Thread(target=Path(name).write_text, args=(text,)).start()
+    done = CliRunner().invoke(command, [name, "-o", "json"], input=text)
+    assert done.exit_code == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    assert {run["variant"]: run["summary"]["makespan"] for run in runs} == {"base": 2400, "wide": 1200, "short": 240}
+
+
+def test_an_error_in_the_standard_input_has_its_line():
+    done = CliRunner().invoke(command, ["-"], input=SCENARIO.replace("runTime: 10m", "runTme: 10m"))
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: stdin:12: spec.work[0].runTme: there is no such field")
 
 
 def test_the_command_compares(file, tmp_path):
@@ -264,6 +301,16 @@ def test_an_assertion_that_is_ambiguous_in_a_variant_is_refused(file):
     with pytest.raises(
         ScenarioError, match=r"^--assert: several resources match: add resource=cpu or resource=memory$"
     ):
+        simulate_all(list_cases([file], [], None), assertions=["max(used) <= 60"])
+
+
+def test_an_assertion_is_about_the_same_resource_in_all_variants(file):
+    """The scenario has only quotas of CPUs, and a variant only quotas of memory."""
+    prod = json.dumps(yaml.safe_load(write_queue("prod", "memory")))
+    more = f"  - {{name: more, manifests: [{prod}, {{$patch: delete, {DEV[1:]}]}}\n"
+    Path(file).write_text(f"{SCENARIO}{more}{FLAVOR}{write_queue('dev', 'cpu')}")
+    why = r"^--assert: max\(used\) <= 60 measures cpu in base and memory in more: add resource=cpu$"
+    with pytest.raises(ScenarioError, match=why):
         simulate_all(list_cases([file], [], None), assertions=["max(used) <= 60"])
 
 

@@ -44,7 +44,14 @@ class Engine(JobResizer):
         submission = Submission(taken.created, len(self.record.works) - 1, taken.name, taken.run_time, None)
         pods = sum(podset.count for podset in workload.podsets)
         number = self.record.submit(
-            taken.name, submission.work, workload.queue, pods, workload.priority, taken.created, taken.run_time
+            taken.name,
+            submission.work,
+            workload.queue,
+            pods,
+            workload.priority,
+            taken.created,
+            taken.run_time,
+            workload.owner,
         )
         job = self._jobs[workload.key] = SimulatedJob(
             number, submission, taken.known, workload, template.end, taken.run_time, None
@@ -94,6 +101,7 @@ class Engine(JobResizer):
             workload.priority,
             submission.at,
             submission.run_time,
+            workload.owner,
         )
         checkpoints = self._checkpoints[submission.work] if self._checkpoints else None
         end = find_end(submission, template)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.kinds import Kind
+from muster.api.ours.users import short_user
 from muster.api.status import ApiError
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.queueing import convert
@@ -195,6 +196,7 @@ class FullEngine:
             priority or 0,
             submission.at,
             submission.run_time,
+            short_user(submission.user),
         )
         end = find_end(submission, work.stored)
         lasts = submission.startup + submission.run_time

@@ -31,7 +31,7 @@ _ASSERTION = re.compile(
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
-_FIELDS = ("queue", "work", _PRIORITY, _VARIANT)
+_FIELDS = ("queue", "work", "user", _PRIORITY, _VARIANT)
 _RESOURCE, _OCCUPANCY = "resource", "occupancy"
 
 _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
@@ -112,12 +112,17 @@ class Assertion(Struct, frozen=True):
         return self.metric == _OCCUPANCY
 
     @property
+    def resource(self) -> str:
+        """The resource whose use it is about; "" if it is about jobs."""
+        return dict(self.filters).get(_RESOURCE, "")
+
+    @property
     def unit(self) -> str:
         """The unit of the measured value: `seconds`, `share` (of 1), the name of a resource, or "" for a number."""
         if self.metric in _MOST_SHARE:
             return "share"
         if self.is_of_use:
-            return dict(self.filters).get(_RESOURCE, "")
+            return self.resource
         return "seconds" if self.metric in _TIMES else ""
 
 

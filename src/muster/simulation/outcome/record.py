@@ -29,6 +29,7 @@ class JobOutcome(Struct, frozen=True):
     interrupted: the part of `lost` that interruptions wasted.
     resizes: how often it shrank or grew while it ran.
     over_limit: whether its time limit ended it before its work was done.
+    user: the short name of its user; for a job of a template, the name of its work.
     """
 
     name: str
@@ -49,6 +50,7 @@ class JobOutcome(Struct, frozen=True):
     interrupted: float = 0.0
     resizes: int = 0
     over_limit: bool = False
+    user: str = ""
 
 
 class Waiting(Struct, frozen=True):
@@ -170,10 +172,12 @@ class SimulationRecord:
         self.quotas = QuotaLedger()
         self.capacity = CapacityLedger()
         self._queues: dict[str, int] = {"": 0}
+        self._users: dict[str, int] = {"": 0}
         self._clusters: dict[str, int] = {"": 0}
         self._cluster = array("i")
         self._resources: dict[tuple[str, str], int] = {}
         self._work, self._queue, self._pods = array("i"), array("i"), array("q")
+        self._user = array("i")
         self._priority, self._evictions = array("q"), array("i")
         self._submitted, self._run_time = array("d"), array("d")
         self._started, self._ended, self._lost = array("d"), array("d"), array("d")
@@ -188,12 +192,23 @@ class SimulationRecord:
     def __len__(self) -> int:
         return len(self.names)
 
-    def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
+    def submit(
+        self,
+        name: str,
+        work: int,
+        queue: str,
+        pods: int,
+        priority: int,
+        at: float,
+        run_time: float,
+        user: str = "",
+    ) -> int:
         """Add a submitted job that has not started to the record; return its number."""
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
         self._queue.append(self._queues.setdefault(queue, len(self._queues)))
+        self._user.append(self._users.setdefault(user, len(self._users)))
         self._pods.append(pods)
         self._priority.append(priority)
         self._evictions.append(0)
@@ -310,7 +325,7 @@ class SimulationRecord:
 
         The wait of a job that has not started counts until now.
         """
-        queues, clusters = list(self._queues), list(self._clusters)
+        queues, clusters, users = list(self._queues), list(self._clusters), list(self._users)
         for job, name in enumerate(self.names):
             submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]
             yield JobOutcome(
@@ -332,6 +347,7 @@ class SimulationRecord:
                 self._interrupted[job],
                 self._resizes[job],
                 bool(self._over_limit[job]),
+                users[self._user[job]],
             )
 
     def node_changes(self) -> Iterator[NodeChange]:

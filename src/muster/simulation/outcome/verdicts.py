@@ -11,11 +11,17 @@ def format_verdict(verdict: AssertionResult) -> str:
 
 
 def describe_measure(verdict: AssertionResult) -> str:
-    """Return words for the measured value, such as `it is 12m`, or for the lack of one."""
+    """Return words for the measured value, such as `it is 12m`, or for the lack of one.
+
+    The words name a resource that the user did not name.
+    """
     assertion, value = verdict.assertion, verdict.value
     if value is None:
         return f"there is {'nothing to use' if assertion.is_of_use else 'no such job'}"
-    return f"it is {_format_value(value, assertion.unit)}"
+    measured = _format_value(value, assertion.unit)
+    if not assertion.resource or "resource" in assertion.text:
+        return f"it is {measured}"
+    return f"it is {measured} {'of ' if assertion.unit == 'share' else ''}{assertion.resource}"
 
 
 def _format_value(value: float, unit: str) -> str:

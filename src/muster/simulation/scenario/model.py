@@ -358,9 +358,9 @@ class PlannedQuotaChange(Part, frozen=True):
     cluster_queue: str = ""
     cohort: str = ""
     flavor: str = ""
-    nominal_quota: dict[str, str | float] = {}
-    borrowing_limit: dict[str, str | float] = {}
-    lending_limit: dict[str, str | float] = {}
+    nominal_quota: dict[str, str | int | float] = {}
+    borrowing_limit: dict[str, str | int | float] = {}
+    lending_limit: dict[str, str | int | float] = {}
 
 
 class QueueStop(Part, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import yaml
@@ -48,7 +48,7 @@ from muster.simulation.scenario.model import (
 from muster.simulation.scenario.overlays import (
     Overlay,
     OverlayError,
-    join_contexts,
+    locate_field,
     set_fields,
     set_in_manifests,
     vary_manifests,
@@ -76,6 +76,8 @@ _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 # The maximum number of nodes in a pool. More are probably a mistake, and would fill the memory.
 MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
+# The size in bytes above which a file without a scenario is not parsed for its errors: it is a log or a snapshot.
+_MOST_PARSED = 1 << 24
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
 _VARIANT = re.compile(r"[\w.-]{1,100}")
@@ -111,22 +113,39 @@ class _File(Struct, frozen=True):
     manifests: list[Manifest] | None
 
 
-def read_scenario(origin: str | bytes, overlays: Sequence[Overlay] = (), shelf: LogShelf | None = None) -> Reading:
+class LoadedScenario(Struct, frozen=True):
+    """A scenario as its files have it, without variants applied. The files may be pipes, which can be read only once.
+
+    document: the document of the scenario.
+    source: the text of the document.
+    files: all files in the folder of the scenario, or its own file.
+    """
+
+    document: dict[str, Any]
+    source: Source
+    files: Sequence[_File]
+
+
+# What a scenario can be read from: a file or a folder, its text, or what has been loaded.
+Origin: TypeAlias = str | bytes | LoadedScenario
+
+
+def read_scenario(origin: Origin, overlays: Sequence[Overlay] = (), shelf: LogShelf | None = None) -> Reading:
     """Read a scenario, with overlays applied, and all files that it refers to.
 
-    origin: a file or a folder, or the text of the scenario.
     shelf: the cache of logs that readings share; None for no sharing.
     Raises `ScenarioError` if a file cannot be read, or if the scenario is invalid.
     """
-    document, source, files = _read_origin(origin)
-    source = replace(source, variant=join_contexts(overlays))
-    folder = Path(source.file).parent
+    loaded = load_scenario(origin)
+    document, source, folder = loaded.document, loaded.source, loaded.source.folder
     try:
-        varied, remaining = set_fields(vary_scenario(document, overlays), overlays)
+        varied, remaining = set_fields(vary_scenario(document, overlays) if overlays else document, overlays)
+        if overlays:
+            source = replace(source, locate_varied=partial(locate_field, overlays, varied))
         scenario = _convert(varied, source)
         state_file = folder / scenario.spec.state.file if isinstance(scenario.spec.state, State) else None
         state = None if state_file is None else _read_state(state_file, partial(source.error, "spec.state"))
-        own = [*_list_manifests(files, document, state_file)]
+        own = [*_list_manifests(loaded.files, document, state_file)]
         for number, each in enumerate(scenario.spec.manifests):
             own += read_manifests(folder / each, partial(source.error, f"spec.manifests[{number}]"))
         manifests, state = _vary_objects(own, state, remaining, list_pools(varied))
@@ -185,25 +204,26 @@ def _vary_objects(
     return manifests, replace(state, objects=tuple(objects.values()), originals=originals)
 
 
-def read_document(origin: str | bytes) -> tuple[Scenario, Source]:
-    """Return a scenario without variants applied, and its text, without reading the files that it names.
-
-    origin: a file or a folder, or the text of the scenario.
+def parse_scenario(loaded: LoadedScenario) -> Scenario:
+    """Return a scenario without variants applied, without reading the files that it names.
 
     Raises `ScenarioError` if the scenario cannot be read, or is invalid.
     """
-    document, source, _ = _read_origin(origin)
-    return _convert(document, source), source
+    return _convert(loaded.document, loaded.source)
 
 
-def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[_File]]:
-    """Return the document and the text of a scenario, and all files in its folder, or its own file.
+def load_scenario(origin: Origin, name: str = UNFILED) -> LoadedScenario:
+    """Read the files of a scenario, without the files that it names.
+
+    name: the name of a text in errors.
 
     Only files that mention a scenario are parsed, because the folder may contain a large snapshot. Raises
     `ScenarioError` if a file cannot be read, or if there is not exactly one scenario.
     """
+    if isinstance(origin, LoadedScenario):
+        return origin
     if isinstance(origin, bytes):
-        name, texts = UNFILED, [(UNFILED, origin)]
+        texts = [(name, origin)]
     else:
         name, texts = origin, [(str(file), _read_bytes(file)) for file in _list_files(Path(origin))]
     files: list[_File] = []
@@ -216,9 +236,11 @@ def _read_origin(origin: str | bytes) -> tuple[dict[str, Any], Source, list[_Fil
             for one, source in zip(manifests or (), sources, strict=True)
             if one.document["kind"] == KIND
         ]
+    if not scenarios:  # a file may be broken before the word
+        _parse_files((file, text) for file, text in texts if len(text) <= _MOST_PARSED)
     if len(scenarios) != 1:
         raise ScenarioError(f"{name}: holds {len(scenarios)} objects of kind {KIND} instead of one")
-    return (*scenarios[0], files)
+    return LoadedScenario(*scenarios[0], files)
 
 
 def _list_files(path: Path) -> list[Path]:
@@ -244,8 +266,13 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
             if isinstance(one, ManifestError):
                 raise ScenarioError(str(one))
             manifests.append(one)
-            sources.append(Source(file, text, one.lines_above))
+            sources.append(Source(file, text, one.lines_above, _find_folder(file)))
     return manifests, sources
+
+
+def _find_folder(file: str) -> Path:
+    """Return the folder of the files that a scenario names. For a pipe, it is the working directory."""
+    return Path(file).parent if Path(file).is_file() else Path()
 
 
 def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:

@@ -1,7 +1,9 @@
 """Locate errors in the text of a scenario: file, line and field. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,7 +15,7 @@ from muster.insight.nearest import find_nearest
 UNFILED = "<scenario>"
 # The maximum number of known names in an error.
 _LISTED = 12
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_INDEX = re.compile(r"\[(\d+)\]\.?")
 
 
 class ScenarioError(Exception):
@@ -24,30 +26,30 @@ class Source(Struct, frozen=True):
     """The text of a scenario, for finding the line of a field.
 
     lines_above: the number of lines before its document.
+    folder: the folder to which the file names in the scenario are relative.
     spec: the path of the part that is read as the spec of a scenario, since a worker cluster has nodes of its own.
-    variant: where the user wrote the variant, as the start of its errors, because the field may have no line.
+    locate_varied: returns where the user wrote a field of a variant; None if this is no variant.
     """
 
     file: str
     text: bytes
     lines_above: int
+    folder: Path = Path()
     spec: str = "spec"
-    variant: str = ""
+    locate_varied: Callable[[str], str] | None = None
 
     def error(self, path: str, why: str) -> ScenarioError:
-        """Return an error about a field, with its file and line, or with where the user wrote the variant.
-
-        The error for a text without a file has no line.
-        """
+        """Return an error about a field, with the file and line where the user wrote it."""
         path = re.sub("^spec", self.spec, path)
-        if self.variant or self.file == UNFILED:
-            return ScenarioError(": ".join(filter(None, (self.variant or self.file, path, why))))
-        return ScenarioError(f"{self.locate(path)}: {why}")
+        return ScenarioError(f"{(self.locate_varied or self.locate)(path)}: {why}")
 
     def locate(self, path: str) -> str:
-        """Return the file, the line and the path of a field, joined for the start of a message."""
-        line = find_line(self.text, self.lines_above, path)
-        return ": ".join(filter(None, (f"{self.file}:{line}", path)))
+        """Return the file, the line and the path of a field, joined for the start of a message.
+
+        A text without a file has no lines.
+        """
+        line = "" if self.file == UNFILED else f":{find_line(self.text, self.lines_above, path)}"
+        return ": ".join(filter(None, (self.file + line, path)))
 
 
 def find_line(text: bytes, lines_above: int, path: str) -> int:
@@ -55,21 +57,46 @@ def find_line(text: bytes, lines_above: int, path: str) -> int:
 
     lines_above: the number of lines of the text before the document.
     """
-    document = b"".join(text.splitlines(keepends=True)[lines_above:])
-    node: Any = next(yaml.compose_all(document, yaml.CSafeLoader))
+    node = _compose(text, lines_above)
     line = node.start_mark.line
-    for name, index in _STEP.findall(path):
+    while path:
         if isinstance(node, yaml.MappingNode):
-            step = next(((key, value) for key, value in node.value if key.value == name), None)
-            if step is None:
+            fields = {key.value: (key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)}
+            key, path = take_key(path, fields)
+            if key not in fields:
                 break
-            line, node = step[0].start_mark.line, step[1]
-        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
-            node = node.value[int(index)]
-            line = node.start_mark.line
-        else:
+            line, node = fields[key][0].start_mark.line, fields[key][1]
+            continue
+        index, path = take_index(path)
+        if not isinstance(node, yaml.SequenceNode) or index is None or index >= len(node.value):
             break
+        node = node.value[index]
+        line = node.start_mark.line
     return lines_above + int(line) + 1
+
+
+@lru_cache(maxsize=1)  # thousands of variants are in one document
+def _compose(text: bytes, lines_above: int) -> Any:
+    document = b"".join(text.splitlines(keepends=True)[lines_above:])
+    return next(yaml.compose_all(document, yaml.CSafeLoader))
+
+
+def take_key(path: str, known: Iterable[str]) -> tuple[str, str]:
+    """Return the key with which a path starts, and the rest of the path.
+
+    The key is the longest known one, because keys such as `nvidia.com/gpu` have dots; else it ends at a dot or bracket.
+    """
+    matching = (
+        key for key in known if key and path.startswith(key) and path[len(key) : len(key) + 1] in ("", ".", "[")
+    )
+    key = max(matching, key=len, default=None) or re.split(r"[.\[]", path, maxsplit=1)[0]
+    return key, path[len(key) :].removeprefix(".")
+
+
+def take_index(path: str) -> tuple[int | None, str]:
+    """Return the index of a list with which a path starts, such as `[2]`, and the rest; None if it is no index."""
+    found = _INDEX.match(path)
+    return (None, path) if found is None else (int(found[1]), path[found.end() :])
 
 
 def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -84,7 +83,7 @@ def _read_manifests(reading: Reading, path: str, cluster: WorkerCluster) -> list
     for number, one in enumerate(cluster.manifests):
         if isinstance(one, str):
             refuse = partial(source.error, f"{path}.manifests[{number}]")
-            manifests += read_manifests(Path(source.file).parent / one, refuse)
+            manifests += read_manifests(source.folder / one, refuse)
             continue
         line = find_line(source.text, source.lines_above, f"{path}.manifests[{number}]")
         for parsed in parse_manifests(msgspec.json.encode(one), f"{source.file}:{line}"):

@@ -3,7 +3,14 @@
 import pytest
 
 from muster.api.values.manifests import Manifest
-from muster.simulation.scenario.overlays import Overlay, OverlayError, merge, vary_manifests, vary_scenario
+from muster.simulation.scenario.overlays import (
+    Overlay,
+    OverlayError,
+    locate_field,
+    merge,
+    vary_manifests,
+    vary_scenario,
+)
 
 QUEUE = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ClusterQueue", "metadata": {"name": "a"}, "spec": {"x": 1}}
 
@@ -49,3 +56,25 @@ def test_a_manifest_that_changes_nothing_is_refused(patch, problem):
 def test_variants_share_the_seed():
     with pytest.raises(OverlayError, match=r"spec\.seed: is the same for all variants"):
         vary_scenario({"spec": {}}, [Overlay("v", spec={"seed": 3})])
+
+
+DOCUMENT = {"spec": {"until": "1d", "work": [{"name": "a"}, {"name": "b", "runTime": "5x", "count": 1}]}}
+
+
+@pytest.mark.parametrize(
+    ("path", "where"),
+    [
+        ("spec.work[1].runTime", "v.spec.work[0].runTime"),
+        ("spec.work[1].count", "s"),
+        ("spec.work[0].runTime", "v, s: spec.work[0].runTime"),
+        ("spec.work[1].trace", "v, s: spec.work[1].trace"),
+        ("spec.until", "v.spec.until"),
+        ("spec.work[0].trace.queues[...]", "v, s: spec.work[0].trace.queues[...]"),
+        ("spec", "v, s: spec"),
+        ("", "v, s"),
+    ],
+)
+def test_a_field_is_located_in_the_overlay_that_sets_it(path, where):
+    own = Overlay("v", spec={"until": "1d", "work": [{"name": "b", "runTime": "5x"}]})
+    swept = Overlay("s", settings={"work.b.count": 1})
+    assert locate_field([own, swept], DOCUMENT, path) == where

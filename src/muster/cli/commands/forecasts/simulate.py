@@ -37,6 +37,7 @@ _DECISIONS = 100_000
         "muster simulate scenario.yaml --assert 'p99(wait, queue=prod) < 30m'",
         "muster simulate today.yaml tomorrow.yaml --seeds 20",
         "muster simulate scenario.yaml --sweep nodes.gpu.count=8..16:4",
+        "python make_scenario.py | muster simulate -",
     ),
 )
 @click.argument("scenarios", metavar="SCENARIO...", nargs=-1, required=True, type=click.Path())
@@ -97,8 +98,8 @@ def command(
 ) -> None:
     """Simulate a scenario of queues, nodes and jobs, and report how long the jobs would wait.
 
-    SCENARIO is a YAML file, or a folder that contains one. The command compares the variants of a scenario, and several
-    scenarios or seeds.
+    SCENARIO is a YAML file, a folder that contains one, or - for the standard input. The command compares the variants
+    of a scenario, and several scenarios or seeds.
 
     The exit code is 1 if an assertion fails, and 2 if the scenario cannot be simulated.
     """
@@ -113,6 +114,7 @@ def command(
     from muster.simulation.outcome.report import write_report
     from muster.simulation.runs import list_cases, simulate_all
     from muster.simulation.scenario.logs.shelf import LogShelf
+    from muster.simulation.scenario.reading import load_scenario
     from muster.simulation.scenario.source import ScenarioError
     from muster.simulation.scenario.sweeps import SweepError, parse_sweep
     from muster.simulation.simulate import simulate
@@ -123,7 +125,10 @@ def command(
     progress = _Interruptible(ProgressReporter(lambda text: live.show("", text), RealClock()))
     shelf = LogShelf(progress.read)
     try:
-        cases = list_cases(scenarios, [parse_sweep(one) for one in sweeps], seed)
+        loaded = [
+            load_scenario(sys.stdin.buffer.read(), "stdin") if one == "-" else load_scenario(one) for one in scenarios
+        ]
+        cases = list_cases(loaded, [parse_sweep(one) for one in sweeps], seed)
         with _deferring_interrupts(progress):
             if len(cases) > 1 or seeds is not None or sweeps:
                 if engine != "fast":
@@ -141,7 +146,7 @@ def command(
                 sys.exit(report_comparing(compared, len(cases) * (seeds or 1), report, output))
             kept = decisions if report is not None else 0
             outcome = simulate(
-                scenarios[0],
+                loaded[0],
                 assertions=assertions,
                 seed=seed,
                 progress=progress,

@@ -64,6 +64,8 @@ class _Step(Struct, frozen=True):
 async def write_redefinitions(client: Client, reading: Reading) -> list[Redefinition]:
     """Store all changes of queues and Cohorts in the order in which they happen, and return the results.
 
+    A change that sets what is already set has no result: in a cluster, such a write causes no event.
+
     Raises:
         ScenarioError: a change is wrong, or the server refuses it.
     """
@@ -73,7 +75,8 @@ async def write_redefinitions(client: Client, reading: Reading) -> list[Redefini
             steps += _list_steps(number, change, reading.scenario.spec.start)
         except DrawError as error:
             raise reading.source.error(f"spec.changes[{number}]{error.path}", error.why) from None
-    return [await _write(client, reading, step) for step in sorted(steps, key=lambda step: step.at)]
+    written = [await _write(client, reading, step) for step in sorted(steps, key=lambda step: step.at)]
+    return [one for one in written if one is not None]
 
 
 def _list_steps(number: int, change: ClusterChange, start: datetime) -> Iterator[_Step]:
@@ -120,7 +123,8 @@ def _find_redefined(quota: PlannedQuotaChange) -> tuple[Kind[Any], str]:
     return (CLUSTER_QUEUE, quota.cluster_queue) if quota.cluster_queue else (COHORT, quota.cohort)
 
 
-async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
+async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition | None:
+    """Store one change, and return the result; None if the server did not need to write."""
     try:
         before = await client.find(step.kind, step.name, step.namespace)
     except ApiError as error:  # its name is invalid
@@ -147,7 +151,10 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition:
         answer = await client.raw(request)
     except ApiError as error:
         raise reading.source.error(step.path, str(error)) from None
-    return Redefinition(step.at, step.number, msgspec.json.decode(answer.body, type=step.kind.type))
+    after = msgspec.json.decode(answer.body, type=step.kind.type)
+    if before is not None and before.metadata.resource_version == after.metadata.resource_version:
+        return None
+    return Redefinition(step.at, step.number, after)
 
 
 def _change_quota(spec: Any, change: PlannedQuotaChange) -> Any:
