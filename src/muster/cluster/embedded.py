@@ -132,8 +132,7 @@ async def run_ephemeral_cluster() -> AsyncIterator[Running]:
 async def _remove_abandoned(directory: Path) -> None:
     """Remove the homes of ephemeral clusters that have stopped: of this process, and of killed processes."""
     for name in plainfiles.list_names(directory):
-        home = directory / name
-        if name.startswith(_PRIVATE) and _is_abandoned(home):
+        if name.startswith(_PRIVATE) and _is_abandoned(home := directory / name):
             await end_everything(home / NODES)
             for trouble in await asyncio.to_thread(remove_all, home, home / NODES):
                 log.warning("%s", trouble)

@@ -1,5 +1,6 @@
 """What `muster apply` asks of the server, and what comes of each manifest."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from muster.api.core import CONFIG_MAP
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.api.status import ApiError
 from muster.cli.actions.manifests import apply_one
+from muster.cli.names.discovery import Discovery
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
@@ -64,3 +66,12 @@ async def test_an_object_that_is_there_is_changed_where_no_other_may_be_created(
     assert verb == "configured"
     with pytest.raises(ApiError, match="exceeded quota"):
         await apply_one(session, KIND, manifest("n"), dry_run=False, is_likely_new=True)
+
+
+@virtual
+async def test_manifests_of_the_same_moment_read_a_group_version_once(world: World) -> None:
+    transport = Recording(world)
+    discovery = Discovery(Client(transport))
+    kinds = await asyncio.gather(*(discovery.kind("batch/v1", "Job") for _ in range(3)))
+    assert [kind.resource for kind in kinds] == ["jobs.batch"] * 3
+    assert transport.methods == ["GET"]

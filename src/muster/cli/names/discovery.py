@@ -1,5 +1,6 @@
 """Find the API path of any kind that a server serves, including kinds of other projects."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,13 @@ class Discovery:
 
     client: Client
     _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)  # requests of the same moment wait for the first read
 
     async def kind(self, api_version: str, kind: str) -> Kind[dict[str, Any]]:
         """Return the kind by its apiVersion and name. Raises `click.ClickException` if it is not served."""
-        if api_version not in self._known:
-            self._known[api_version] = await self._read_kinds(api_version)
+        async with self._reading:
+            if api_version not in self._known:
+                self._known[api_version] = await self._read_kinds(api_version)
         known_kind = self._known[api_version].get(kind)
         if known_kind is None:
             raise click.ClickException(f'the server knows no kind "{kind}" in version "{api_version}"')
