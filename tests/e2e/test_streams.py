@@ -109,6 +109,16 @@ def test_utf8_is_read_where_python_reads_ascii_alone(muster, tmp_path):
     assert (done.returncode, done.stdout) == (0, f"✓ ü {tmp_path}/zürich\n")
 
 
+@pytest.mark.parametrize("zone", ["XXX24", "XXX-23:30YYY"])  # POSIX allows both; summer time is an hour more
+def test_a_zone_a_day_from_utc_is_taken_as_utc(muster, zone):
+    muster("up", "--detach", "--port", "0")
+    muster("run", "--name", "first", "--", "true")
+    muster.environment = {"TZ": zone}
+    done = shell(muster, "muster history --since 1h -o wide | grep -c first")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr == f"TZ={zone} is a day or more from UTC: times are in UTC\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 def test_a_run_that_is_told_to_end_says_by_which_signal(muster, number):
     process = muster.start("run", "--", "sh", "-c", "echo started; sleep 1000")
