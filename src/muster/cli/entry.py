@@ -6,10 +6,12 @@ import atexit
 import gc
 import os
 import sys
+import time
 
 # The number of allocations before a garbage collection. The modules of a command stay in memory, and collecting among
 # them takes a tenth of the start. A cluster sets its own thresholds when it has started.
 _COLLECTION_THRESHOLD = 300_000
+_DAY = 24 * 60 * 60
 
 
 def main() -> None:
@@ -20,6 +22,8 @@ def main() -> None:
     """
     if sys.getfilesystemencoding() == "ascii":
         _start_again_with_utf8()
+    if max(abs(time.timezone), abs(time.altzone)) >= _DAY:
+        _use_utc()
     gc.set_threshold(_COLLECTION_THRESHOLD)
     # A signal that the shell ignores for background jobs stays ignored.
     interruptible = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
@@ -49,3 +53,10 @@ def _start_again_with_utf8() -> None:
     Python does so in the locale C with `PYTHONUTF8=0`. Jobs inherit that variable, but not the option that is set here.
     """
     os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606 - the same program
+
+
+def _use_utc() -> None:
+    """Replace the time zone of this process, and say so: the times of Python can only be less than a day from UTC."""
+    print(f"TZ={os.environ.get('TZ', '')} is a day or more from UTC: times are in UTC", file=sys.stderr)
+    os.environ["TZ"] = "UTC"
+    time.tzset()

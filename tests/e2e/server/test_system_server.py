@@ -260,8 +260,12 @@ def test_a_user_holds_and_cancels_jobs_and_claims_nothing_else(world: World) -> 
 
 
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
-    ended = world.root.run_pod("none", "id")
-    assert "namespace default belongs to no Unix user" in ended["status"]["message"]
+    reason = "namespace default belongs to no Unix user"
+    status, text = world.root.ask("POST", "/api/v1/namespaces/default/pods", pod("none", "id"))
+    assert (status, reason in text) == (403, True), text
+    refused = world.muster("run", "--", "id", check=False)
+    assert (refused.returncode, reason in refused.stderr) == (1, True), refused.stderr
+    assert world.muster("ps").stdout == ""
 
 
 def test_no_user_is_added_whose_jobs_would_be_refused(world: World) -> None:

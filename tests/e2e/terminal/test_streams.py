@@ -2,6 +2,7 @@
 
 import os
 import pty
+import pwd
 import signal
 import subprocess
 import sys
@@ -107,6 +108,21 @@ def test_utf8_is_read_where_python_reads_ascii_alone(muster, tmp_path):
     muster.environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "A": "✓"}
     done = shell(muster, f"cd '{tmp_path}/zürich' && muster run --env A -- sh -c 'echo \"$A $0 $PWD\"' ü")
     assert (done.returncode, done.stdout) == (0, f"✓ ü {tmp_path}/zürich\n")
+
+
+def test_a_worker_of_a_caller_without_a_home_gets_that_of_the_account(muster):
+    done = shell(muster, "env -u HOME muster run -- sh -c 'echo $HOME'")  # as a system unit of systemd runs it
+    assert (done.returncode, done.stdout) == (0, f"{pwd.getpwuid(os.getuid()).pw_dir}\n")
+
+
+@pytest.mark.parametrize("zone", ["XXX24", "XXX-23:30YYY"])  # POSIX allows both; summer time is an hour more
+def test_a_zone_a_day_from_utc_is_taken_as_utc(muster, zone):
+    muster("up", "--detach", "--port", "0")
+    muster("run", "--name", "first", "--", "true")
+    muster.environment = {"TZ": zone}
+    done = shell(muster, "muster history --since 1h -o wide | grep -c first")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert done.stderr == f"TZ={zone} is a day or more from UTC: times are in UTC\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])

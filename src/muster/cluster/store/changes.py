@@ -28,7 +28,7 @@ class Changes:
     """
 
     def __init__(self, oldest: int, limit: int, limit_bytes: int, packing: Packing | None = None) -> None:
-        self.oldest = oldest  # all changes after this revision are kept
+        self.oldest = oldest  # all changes of the resource after this revision are kept
         self.closed = False
         self._limit = limit
         self._limit_bytes = limit_bytes
@@ -112,9 +112,12 @@ class Changes:
         return self._retained[first : None if at_most is None else first + at_most]
 
     def forget(self, revision: int) -> None:
-        """Drop the changes up to this revision."""
+        """Drop the changes up to this revision.
+
+        Watches from an earlier revision stay possible if nothing was dropped since: some clients watch from the
+        revision of the last object that they saw, which is old for a resource with few changes.
+        """
         self._drop(bisect_right(self._retained, revision, key=_revision))
-        self.oldest = max(self.oldest, revision)
 
     def _trim(self) -> None:
         # Drop a quarter at a time, because dropping from the front of a list moves all the rest.

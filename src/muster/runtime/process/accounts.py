@@ -11,6 +11,7 @@ import os
 import pwd
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 
 from msgspec import Struct
 
@@ -68,6 +69,15 @@ def find_account(uid: int) -> Account:
     if _name_group(account.private_group) is not None:
         raise AccountError(f"the group {account.private_group} exists, which has to be free for user {account.name}")
     return account
+
+
+@cache
+def find_own_home() -> str:
+    """Return the home directory of this process's user: HOME, or that of the account; "/" if neither is known."""
+    try:
+        return os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 def name_groups(account: Account) -> list[str]:

@@ -284,6 +284,21 @@ def test_a_deletion_of_nothing_is_a_mistake_of_the_caller(kit: Kit) -> None:
     kit.on(test)
 
 
+def test_compaction_leaves_watches_from_a_revision_after_which_nothing_was_dropped(kit: Kit) -> None:
+    async def test(store: Store) -> None:
+        [first] = await store.write(put(key("quiet")))
+        for value in "123":
+            await store.write(put(key("busy", resource="nodes"), value))
+        await store.compact(3)
+        following = store.watch("pods", first.revision)
+        with pytest.raises(Compacted):
+            store.watch("nodes", first.revision)
+        await store.write(put(key("quiet"), "new"))
+        assert [value_of(change.entry) for change in await following.next()] == ["new"]
+
+    kit.on(test)
+
+
 def test_compaction_forgets_changes_but_no_objects(kit: Kit) -> None:
     async def test(store: Store) -> None:
         a, b = key("a"), key("b")

@@ -52,7 +52,7 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.process.accounts import Account, acting_as, name_groups
+from muster.runtime.process.accounts import Account, acting_as, find_own_home, name_groups
 from muster.runtime.process.loginlimits import Login, read_limits
 from muster.runtime.refusals import ignoring
 
@@ -200,7 +200,7 @@ def container_id(pod: Pod, container: str, number: int) -> str:
 def build_environment(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
     """Return the container's environment. Raises `ConfigError`."""
     account = kit.account_of(pod)
-    login = account.variables if account is not None else {"HOME": "/"}
+    login = account.variables if account is not None else {"HOME": find_own_home()}
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": make_hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
         defaults[STATE] = str(kit.states.of(job, account))

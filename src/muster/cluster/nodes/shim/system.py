@@ -21,6 +21,7 @@ PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 PR_SET_DUMPABLE = 4
 # The exit code of a container that could not be started, as with containerd.
 NOT_STARTED = 128
+_NO_PROCESS = "the user has as many processes as ulimit -u allows, or the cgroup as many as its pids.max"
 _RUSAGE_CHILDREN = -1
 _CLOCK_BOOTTIME, _TFD_TIMER_ABSTIME = 7, 1
 _KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
@@ -142,9 +143,13 @@ def describe(error: BaseException) -> str:
 
 
 def describe_error(error: OSError) -> str:
-    """Return the system's text for an error, with a lower-case first letter, for use within a sentence."""
+    """Return the system's text for an error, with a lower-case first letter, for use within a sentence.
+
+    The kernel also says `EAGAIN` when it refuses a process, which its text does not mention.
+    """
     text = os.strerror(error.errno or 0)
-    return text[:1].lower() + text[1:]
+    reason = f": {_NO_PROCESS}" if error.errno == errno.EAGAIN else ""
+    return text[:1].lower() + text[1:] + reason
 
 
 def show(name: bytes) -> str:

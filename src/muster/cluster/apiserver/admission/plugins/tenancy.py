@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NAMESPACE, NODE, PodSpec
-from muster.api.ours.embedded import NODE_IDENTITY
+from muster.api.kueue import MULTI_KUEUE_CLUSTER
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
@@ -25,11 +26,12 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
 
     find: returns the Unix account of a user ID, or raises `AccountError`.
 
-    The plugin admits pods in a namespace without a Unix user, because some nodes may run them.
+    In a namespace without a Unix user, the plugin admits pods only if something other than the process nodes of this
+    server may run them.
     """
 
     def check(attempt: WriteAttempt, store: Store) -> None:
-        """Raise `ApiError` (403) for a pod that the namespace's user may not run.
+        """Raise `ApiError` (403) for a pod that the namespace's user may not run, or that no node would run.
 
         Also raise it for the Node of a joining machine.
         """
@@ -40,9 +42,12 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
         for path, spec in _list_new_specs(attempt):
             _require_ordinary_priority(attempt, path, spec)
             parsed = msgspec.convert(spec, PodSpec, strict=False)
-            entry = None if is_plain(parsed) else store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
+            entry = store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
             namespace = NAMESPACE.decode(entry.body) if entry is not None else None
-            if namespace is None or UNIX_USER not in namespace.metadata.annotations:
+            if namespace is None:
+                continue
+            is_owned = UNIX_USER in namespace.metadata.annotations
+            if (is_owned and is_plain(parsed)) or (not is_owned and not _runs_only_as_users(store)):
                 continue
             try:
                 require_tenable(parsed, find_tenant(namespace, attempt.namespace, find))
@@ -50,6 +55,16 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
                 raise attempt.make_refusal(f"{path}: {error}") from None
 
     return check
+
+
+def _runs_only_as_users(store: Store) -> bool:
+    """Return whether all pods run as Unix users: all nodes are process nodes, and no other cluster gets jobs."""
+    nodes = store.list(NODE.resource).entries
+    return (
+        bool(nodes)
+        and all(one.header.labels.get(NODE_KIND_LABEL) == PROCESS for one in nodes)
+        and not store.list(MULTI_KUEUE_CLUSTER.resource).entries
+    )
 
 
 def _refuse_guest(attempt: WriteAttempt) -> None:
