@@ -95,7 +95,6 @@ from muster.api.core.podstatus import (
 from muster.api.core.references import (
     LocalObjectReference,
     ObjectReference,
-    SecretReference,
     TypedLocalObjectReference,
     TypedObjectReference,
 )
@@ -289,7 +288,6 @@ __all__ = [
     "SecretEnvSource",
     "SecretKeySelector",
     "SecretProjection",
-    "SecretReference",
     "SecretVolumeSource",
     "SecurityContext",
     "Service",

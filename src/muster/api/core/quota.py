@@ -10,7 +10,6 @@ SCOPES = (
     "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",
     "VolumeAttributesClass",
 )  # fmt: skip
-OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
 class ScopedResourceSelectorRequirement(Struct):

@@ -10,13 +10,6 @@ class LocalObjectReference(Struct):
     name: str = ""
 
 
-class SecretReference(Struct):
-    """A reference to a Secret in any namespace."""
-
-    name: str = ""
-    namespace: str = ""
-
-
 class TypedLocalObjectReference(Struct):
     """A reference to an object of any kind in the same namespace."""
 

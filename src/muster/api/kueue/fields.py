@@ -16,8 +16,6 @@ QUALIFIED_NAME: Final = (
 )
 
 ObjectName = Annotated[str, limits(max_length=253, pattern=SUBDOMAIN)]
-PodSetName = Annotated[str, limits(max_length=63, pattern=LABEL)]
-CheckName = Annotated[str, limits(min_length=1, max_length=316)]
 TopologyLabel = Annotated[str, limits(max_length=63)]
 Conditions = Annotated[tuple[Condition, ...], map_by("type"), limits(max_items=16)]
 

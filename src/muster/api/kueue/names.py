@@ -23,7 +23,6 @@ PREEMPTION_GATED: Final = "PreemptionGated"
 ACTIVE: Final = "Active"
 
 # The reasons why quota is not reserved.
-NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
 TOPOLOGY_PLACEMENT_FAILED: Final = "TopologyPlacementFailed"
@@ -68,12 +67,6 @@ WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
-
-# The reasons of a preemption.
-IN_CLUSTER_QUEUE: Final = "InClusterQueue"
-IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
-IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
-IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
 
 # The reasons of a requeue.
 REACTIVATED: Final = "Reactivated"
@@ -148,16 +141,12 @@ PREBUILT_WORKLOAD_NAME_LABEL: Final = f"{GROUP}/prebuilt-workload-name"  # also 
 POD_GROUP_POD_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
 
 # Annotations.
-QUEUE_NAME_ANNOTATION: Final = QUEUE_NAME_LABEL  # deprecated in favor of the label
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
-COMPONENT_WORKLOAD_INDEX: Final = f"{GROUP}/component-workload-index"
 ALLOWED_FLAVORS: Final = f"{GROUP}/workload-allowed-resource-flavors"
 ELASTIC_JOB: Final = f"{GROUP}/elastic-job"  # also a scheduling gate
 IS_GROUP_WORKLOAD: Final = f"{GROUP}/is-group-workload"
 JOB_COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
 JOB_MIN_PARALLELISM: Final = f"{GROUP}/job-min-parallelism"
-JOB_OWNER_GVK: Final = f"{GROUP}/job-owner-gvk"
-JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
 MULTI_KUEUE_ORIGIN_UID: Final = f"{GROUP}/multikueue-origin-uid"
 POD_GROUP_FAST_ADMISSION: Final = f"{GROUP}/pod-group-fast-admission"
 POD_GROUP_POD_INDEX_LABEL_NAME: Final = f"{GROUP}/pod-group-pod-index-label"
@@ -184,7 +173,6 @@ TOPOLOGY_ANNOTATIONS: Final = frozenset(  # a pod with one of these runs where t
 PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
 RETRIABLE_IN_GROUP: Final = f"{GROUP}/retriable-in-group"
 ROLE_HASH: Final = f"{GROUP}/role-hash"
-SAFE_TO_FORCEFULLY_DELETE: Final = f"{GROUP}/safe-to-forcefully-delete"
 STOPPING: Final = f"{GROUP}/stopping"
 WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
 WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"

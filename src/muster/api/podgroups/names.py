@@ -26,6 +26,5 @@ INITIALLY_SCHEDULED: Final = "PodGroupInitiallyScheduled"
 
 # The reasons.
 NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
-NOT_ENOUGH_PODS_OF_TASK: Final = "NotEnoughPodsOfTask"
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
 READY: Final = "tasks in the gang are ready to be scheduled"

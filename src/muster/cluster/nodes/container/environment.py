@@ -76,9 +76,6 @@ class Objects(Struct, frozen=True):
     volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
 
 
-NOTHING = Objects({}, {})
-
-
 class Names(Struct, frozen=True):
     """The names of the ConfigMaps, Secrets and claims to which a container or a volume refers."""
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -55,8 +54,6 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.process.accounts import Account, acting_as, find_own_home, name_groups
 from muster.runtime.process.loginlimits import Login, read_limits
 from muster.runtime.refusals import ignoring
-
-T = TypeVar("T")
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
 # How long a reader of a log may delay the container, for each log file, if the container may outlive the server. If it

@@ -27,7 +27,6 @@ from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
 # How far beyond known revisions a restored store starts, because an old backup lacks all later revisions. Nine hours at
 # 30,000 writes/s use this many, and known clusters would take decades.
 BEYOND = 1_000_000_000
-NOTHING: Mapping[str, bytes] = {}
 
 
 class Backup(Struct, frozen=True):

@@ -10,7 +10,6 @@ from muster.api.core import CONFIG_MAP, SECRET
 from muster.cluster.nodes.container.environment import (
     MAX_STRING,
     MAX_TOTAL,
-    NOTHING,
     ConfigError,
     Names,
     Objects,
@@ -22,6 +21,7 @@ from muster.cluster.nodes.container.environment import (
     list_references,
 )
 
+NOTHING = Objects({}, {})
 VARIABLES = {"A": "1", "B": "two", "EMPTY": "", "NESTED": "$(A)"}
 
 

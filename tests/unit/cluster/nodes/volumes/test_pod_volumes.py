@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from muster.api.core import CONFIG_MAP, PERSISTENT_VOLUME
-from muster.cluster.nodes.container.environment import NOTHING, Objects
+from muster.cluster.nodes.container.environment import Objects
 from muster.cluster.nodes.disk.storage import PodStorage
 from muster.cluster.nodes.volumes.contents import VolumeError
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
@@ -47,7 +47,7 @@ def test_a_claim_holds_for_the_life_of_its_pod(make_pod, around, tmp_path):
 def test_a_pod_waits_for_its_claim_to_be_bound(make_pod, around, tmp_path):
     volumes = PodVolumes(PodStorage(tmp_path / "pod", None, tmp_path / "removed"), None)
     with pytest.raises(VolumeError, match='"claim" is not bound'):
-        asyncio.run(volumes.put(make_pod({"volumes": VOLUMES[:1]}), NOTHING, around))
+        asyncio.run(volumes.put(make_pod({"volumes": VOLUMES[:1]}), Objects({}, {}), around))
 
 
 def test_a_refused_write_names_the_file(make_pod, around, tmp_path):
