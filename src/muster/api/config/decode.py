@@ -83,7 +83,7 @@ class _Reader:
                 items = self._of(list, value, path, "a list")
                 return tuple(self._decode_items(items, type_, path))
             case inspect.DictType():
-                return self._map(self._of(dict, value, path, "a mapping"), type_, path)
+                return self._decode_map(self._of(dict, value, path, "a mapping"), type_, path)
             case inspect.LiteralType():
                 if value not in type_.values:
                     raise self._record_problem(path, unsupported("", value, map(str, type_.values)).body)
@@ -101,7 +101,7 @@ class _Reader:
                 continue
         return decoded
 
-    def _map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
+    def _decode_map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
         inner, extra = _strip_optional(type_.value_type)
         decoded = {}
         for name, member in members.items():
