@@ -194,10 +194,10 @@ def group_rows(rows: Iterable[NodeRow], labels: Sequence[str]) -> list[NodeGroup
         place = tuple(row.labels.get(label, "") for label in labels)
         places.setdefault(place if all(place) else (), []).append(row)
     ordered = sorted(places.items(), key=lambda item: (not item[0], [_sort_key(value) for value in item[0]]))
-    return [group for place, members in ordered for group in _part_group(place, members, is_placed=bool(labels))]
+    return [group for place, members in ordered for group in _split_group(place, members, is_placed=bool(labels))]
 
 
-def _part_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool) -> Iterable[NodeGroup]:
+def _split_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool) -> Iterable[NodeGroup]:
     name = " / ".join(place) or ("without a place" if is_placed else "")
     for first in range(0, len(rows), MOST_IN_GROUP):
         part = tuple(rows[first : first + MOST_IN_GROUP])
