@@ -39,10 +39,10 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
 
     A gang of `muster run` changes size only with --elastic: its other workers have a fixed RANK and WORLD_SIZE.
     """
-    ask(_scale(Target.of(options), job, workers, role, force=force))
+    ask(_scale_job(Target.of(options), job, workers, role, force=force))
 
 
-async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
+async def _scale_job(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
     from muster.actions.jobs.scaling import ObjectionError, explain_later_sizes, scale
 
     async with connect(target) as session:

@@ -21,10 +21,10 @@ def command(output: str, *, with_decisions: bool, **options: Any) -> None:
     `muster simulate` starts from it: `spec.state` of a scenario names the file. It holds neither environment, commands
     nor images, and no annotations of users. What you may not list is named and left out.
     """
-    run(_snapshot(Target.of(options), output, with_decisions=with_decisions))
+    run(_print_snapshot(Target.of(options), output, with_decisions=with_decisions))
 
 
-async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
+async def _print_snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
     from muster.cli.terminal.output import dump, dump_line, say
     from muster.insight.reader.history.decisions import NO_DECISIONS
     from muster.insight.reader.snapshot import add_decisions, take_snapshot

@@ -30,7 +30,7 @@ def command(job: str, output: str | None, *, history: bool, **options: Any) -> N
     pods, as `muster podgroups describe` does. With --history the command tells the life of JOB, also after JOB was
     deleted.
     """
-    ask((_tell_life if history else _why)(Target.of(options), job, output or ""))
+    ask((_tell_life if history else _print_answer)(Target.of(options), job, output or ""))
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
@@ -48,7 +48,7 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
         say(NO_DECISIONS)
 
 
-async def _why(target: Target, name: str, output: str) -> None:
+async def _print_answer(target: Target, name: str, output: str) -> None:
     from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.engine import say_if_not_led

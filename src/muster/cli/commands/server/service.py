@@ -37,7 +37,7 @@ def command() -> None:
     """Let systemd start `muster up` with the machine, and start it again if it fails."""
 
 
-def _unit_options(command: Command) -> Command:
+def _add_unit_options(command: Command) -> Command:
     """Return the command with the options that select the unit of a home."""
     account = click.option(
         "--as",
@@ -55,7 +55,7 @@ def _unit_options(command: Command) -> Command:
     short_help="Write and enable a unit, and start the server.",
     epilog=format_examples("muster service install", "sudo muster service install --system --as ada"),
 )
-@_unit_options
+@_add_unit_options
 @server_options
 def install(data: str, scope: Scope, account: str, **options: Any) -> None:
     """Write and enable a unit of systemd, and start the server unless one runs.
@@ -109,7 +109,7 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
 
 
 @command.command(short_help="Remove the unit of a stopped server.", epilog=format_examples("muster service remove"))
-@_unit_options
+@_add_unit_options
 def remove(data: str, scope: Scope, account: str) -> None:
     """Remove the unit from systemd. Its server must be stopped: `muster down` first."""
     home, unit = _find_installed(data, scope, account)
@@ -118,7 +118,7 @@ def remove(data: str, scope: Scope, account: str) -> None:
 
 
 @command.command(short_help="Show the unit, and whether it runs.", epilog=format_examples("muster service status"))
-@_unit_options
+@_add_unit_options
 def status(data: str, scope: Scope, account: str) -> None:
     """Show the unit of a home, whether it runs, and whether it starts with the machine."""
     _, unit = _find_installed(data, scope, account)
