@@ -90,7 +90,7 @@ def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> tupl
     remaining = []
     for one in overlays:
         others = {}
-        with _naming(one):
+        with _name_overlay_in_errors(one):
             for path, value in one.settings.items():
                 if begins_with_field(path, scenario):
                     scenario = set_field(scenario, path, value)
@@ -111,7 +111,7 @@ def set_in_manifests(
     """
     varied = list(manifests)
     for one in overlays:
-        with _naming(one):
+        with _name_overlay_in_errors(one):
             for path, value in one.settings.items():
                 documents = set_in_manifest([each.document for each in varied], path, value, pools)
                 varied = [
@@ -122,7 +122,7 @@ def set_in_manifests(
 
 
 @contextmanager
-def _naming(overlay: Overlay) -> Iterator[None]:
+def _name_overlay_in_errors(overlay: Overlay) -> Iterator[None]:
     """Prefix errors about paths with where the user wrote the overlay. Raises `OverlayError`."""
     try:
         yield

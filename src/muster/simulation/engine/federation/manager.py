@@ -149,7 +149,7 @@ class ManagerEngine(Engine):
                 worker.settle()
             if not self._unseen:
                 break
-            self._look_at_news()
+            self._decide_changed()
         for key in self._waking:
             if (waiting := self._dispatches.get(key)) is not None and waiting.wake_at is not None:
                 self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
@@ -157,7 +157,7 @@ class ManagerEngine(Engine):
         for worker in changed.values():
             worker.record_uses()
 
-    def _look_at_news(self) -> None:
+    def _decide_changed(self) -> None:
         """Decide about the workloads whose clones changed, starting with those that do more than wait for a home.
 
         If there are any of these, workloads without a home wait until the next call. In between, such a clone may lose
@@ -307,11 +307,11 @@ class ManagerEngine(Engine):
 
     def _make_view(self, key: str, one: _Dispatch) -> DispatchView:
         workload = Workload(metadata=one.workload.metadata, spec=one.workload.spec, status=one.status)
-        remotes = tuple(self._estimate(one, self._describe(key, name)) for name in self._list_clusters(one))
+        remotes = tuple(self._estimate_start(one, self._describe(key, name)) for name in self._list_clusters(one))
         # the status of the job at its home is copied immediately
         return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
 
-    def _estimate(self, one: _Dispatch, remote: Remote) -> Remote:
+    def _estimate_start(self, one: _Dispatch, remote: Remote) -> Remote:
         """Return a worker cluster with the estimated seconds until the job would start there, if the estimate matters.
 
         Otherwise return `remote` unchanged.
