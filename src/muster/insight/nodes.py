@@ -84,8 +84,8 @@ def list_node_resources(nodes: Iterable[Node]) -> list[str]:
 
 
 @lru_cache(maxsize=64)  # most nodes have the same resources as others
-def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
-    return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there)
+def _order_resources(resources: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, resources)), "pods") if name in resources)
 
 
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:

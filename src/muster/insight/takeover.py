@@ -251,9 +251,9 @@ def _is_delayed(workload: Workload) -> bool:
     return admission is not None and any(one.delayed_topology_request for one in admission.pod_set_assignments)
 
 
-def _list_some(what: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
+def _list_some(title: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
     if objects:
-        yield Finding(what, advice, tuple(sorted(map(_name_object, objects))))
+        yield Finding(title, advice, tuple(sorted(map(_name_object, objects))))
 
 
 def _name_object(obj: Any) -> str:

@@ -317,6 +317,6 @@ def _find_requests(path: str, spec: PodSpec, resource: str) -> Iterator[tuple[st
             yield f"{path}.{place}", str(quantity)
 
 
-def _get_creation_time(one: DeviceClass) -> float:
-    stamp = one.metadata.creation_timestamp
+def _get_creation_time(device_class: DeviceClass) -> float:
+    stamp = device_class.metadata.creation_timestamp
     return stamp.timestamp() if stamp is not None else 0.0

@@ -140,9 +140,9 @@ class _Reader:
                     raise self._record_problem(path, f"must be a quantity such as 500m or 2Gi, not {_show(value)}")
                 return value
 
-    def _of(self, type_: type[T], value: Any, path: str, what: str) -> T:
+    def _of(self, type_: type[T], value: Any, path: str, expected: str) -> T:
         if not isinstance(value, type_):
-            raise self._record_problem(path, f"must be {what}, not {_show(value)}")
+            raise self._record_problem(path, f"must be {expected}, not {_show(value)}")
         return value
 
     def _record_problem(self, path: str, sentence: str) -> _Unusable:

@@ -92,8 +92,8 @@ def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
     return mean if estimate.high is None else f"{mean} ±{_format_value(estimate.high - estimate.mean, figure)}"
 
 
-def _make_row(one: Difference) -> tuple[str, ...]:
-    change, figure = one.change, one.figure
+def _make_row(difference: Difference) -> tuple[str, ...]:
+    change, figure = difference.change, difference.figure
     interval = (
         "-"
         if change.low is None or change.high is None
@@ -101,11 +101,11 @@ def _make_row(one: Difference) -> tuple[str, ...]:
     )
     queue = "all" if figure.queue is None else figure.queue or "(none)"
     values = (
-        _format_value(one.before.mean, figure),
-        _format_value(one.after.mean, figure),
+        _format_value(difference.before.mean, figure),
+        _format_value(difference.after.mean, figure),
         _format_difference(change.mean, figure),
     )
-    return (one.variant, queue, figure.name, *values, interval, _NOISE[one.beyond_noise])
+    return (difference.variant, queue, figure.name, *values, interval, _NOISE[difference.beyond_noise])
 
 
 def _format_difference(value: float, figure: Figure) -> str:

@@ -133,9 +133,9 @@ def check_conflicts(info: PodSetInfo, template: PodTemplateSpec) -> None:
     _merge_values(template.spec.node_selector, info.node_selector, "nodeSelector")
 
 
-def _merge_values(old: Mapping[str, str], new: Mapping[str, str], what: str, where: str = "") -> dict[str, str]:
+def _merge_values(old: Mapping[str, str], new: Mapping[str, str], field: str, where: str = "") -> dict[str, str]:
     for key, value in sorted(new.items()):
         if old.get(key, value) != value:
-            problem = f"conflict for {what}: conflict for key={key}, value1={old[key]}, value2={value}"
+            problem = f"conflict for {field}: conflict for key={key}, value1={old[key]}, value2={value}"
             raise InjectionError(f"{where}invalid admission check PodSetUpdate: {problem}")
     return {**old, **new}

@@ -92,7 +92,7 @@ def _read_restarts(pod: Pod | None) -> _PodRestarts | None:
     return _PodRestarts((pod.metadata.namespace, uid), job.uid, attempt) if attempt != _NONE else None
 
 
-def _add(counts: Counter[int], what: int, by: int) -> None:
-    counts[what] += by
-    if not counts[what]:
-        del counts[what]
+def _add(counts: Counter[int], key: int, by: int) -> None:
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]

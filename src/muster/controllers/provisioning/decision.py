@@ -243,19 +243,19 @@ def _judge_failure(
     workload: Workload,
     config: ProvisioningRequestConfigSpec,
     request: ProvisioningRequest,
-    what: str,
-    why: str,
+    failure: str,
+    reason: str,
     now: datetime,
 ) -> AdmissionCheckState:
     """Return the state of a check after its request failed: Retry, or Rejected after the last attempt.
 
-    what: the kind of failure, for the message.
-    why: the reason for the failure.
+    failure: the kind of failure, for the message.
+    reason: the reason for the failure.
     """
     attempt, strategy = _attempt(request, workload, state.name) or 1, config.retry_strategy
     if attempt > strategy.backoff_limit_count:
-        return set_state(state, CHECK_REJECTED, why, now)
-    message, retries = f"Retrying after {what}: {why}", state.retry_count or 0
+        return set_state(state, CHECK_REJECTED, reason, now)
+    message, retries = f"Retrying after {failure}: {reason}", state.retry_count or 0
     if attempt <= retries:
         return set_state(state, state.state, message, now)  # an eviction has counted this failure
     doubled = strategy.backoff_base_seconds * 2 ** min(retries, _MAX_DOUBLINGS)

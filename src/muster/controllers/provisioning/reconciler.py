@@ -177,14 +177,14 @@ class ProvisioningController(Reconciler):
             await self._client.delete_object(POD_TEMPLATE, existing)
             return await self._client.create(POD_TEMPLATE, template)
 
-    async def _report(self, workload: Workload, attempt: RequestAttempt, what: str, error: ApiError) -> Result:
+    async def _report(self, workload: Workload, attempt: RequestAttempt, object_name: str, error: ApiError) -> Result:
         """Record, once, why a request could not be created; return the seconds until a retry.
 
         Raises the error if a retry may soon succeed.
         """
-        unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
+        unserved = error.code == 404 and object_name.startswith("ProvisioningRequest") and not self._requests.version
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
-        message, now = f"Error creating {what}: {why}", self._clock.now()
+        message, now = f"Error creating {object_name}: {why}", self._clock.now()
         states = workload.status.admission_checks
         after = tuple(set_state(one, one.state, message, now) if one.name == attempt.check else one for one in states)
         if after != states:

@@ -320,8 +320,8 @@ def _make_pending_rows(labels: tuple[str, ...], counts: tuple[int, int]) -> _Val
     return (((*labels, "active"), active), ((*labels, "inadmissible"), inadmissible))
 
 
-def _make_state_rows(name: str, states: tuple[str, ...], which: str) -> _Values:
-    return (((name, state), float(state == which)) for state in states)
+def _make_state_rows(name: str, states: tuple[str, ...], current_state: str) -> _Values:
+    return (((name, state), float(state == current_state)) for state in states)
 
 
 def _make_amount_rows(labels: tuple[str, ...], usage: Usage) -> _Values:

@@ -350,9 +350,9 @@ def count_times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def count_of(number: int, what: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 # The meaning of the reasons for which a container waits, other than waiting for earlier containers.

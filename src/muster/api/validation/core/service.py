@@ -265,21 +265,21 @@ def _validate_kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
         yield from _validate_first_value("ipFamily", new.ip_families, old.ip_families, new)
 
 
-def _validate_first_value(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
+def _validate_first_value(field: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
     """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
-    path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[what]
+    path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[field]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):
             if value != old_value:
                 # Upstream's path names the first family, whichever one changed.
-                yield invalid(f"{path}[{i if what == 'clusterIP' else 0}]", now, "may not change once set")
+                yield invalid(f"{path}[{i if field == 'clusterIP' else 0}]", now, "may not change once set")
         return
     if not now:
-        yield invalid(f"{path}[0]", now, f"primary {what} can not be unset")
+        yield invalid(f"{path}[0]", now, f"primary {field} can not be unset")
     elif before and now[0] != before[0]:
         yield invalid(f"{path}[0]", now, "may not change once set")
     if len(now) == 1 and len(before) > 1 and spec.ip_family_policy != "SingleStack":
-        sentence = f"must be set to 'SingleStack' when releasing the secondary {what}"
+        sentence = f"must be set to 'SingleStack' when releasing the secondary {field}"
         yield invalid("spec.ipFamilyPolicy", spec.ip_family_policy, sentence)
 
 

@@ -131,10 +131,10 @@ def _validate_sizes(spec: ClusterQueueSpec) -> Errors:
         yield from _validate_length(f"{GROUPS}[{i}]", _MAX_QUOTAS, quotas, what)
 
 
-def _validate_length(path: str, most: int, lists: Iterable[Collection[object]], what: str) -> Errors:
+def _validate_length(path: str, most: int, lists: Iterable[Collection[object]], noun: str) -> Errors:
     total = sum(map(len, lists))
     if total > most:
-        yield invalid(path, total, f"{what} must be \N{LESS-THAN OR EQUAL TO} {most}, got {total}")
+        yield invalid(path, total, f"{noun} must be \N{LESS-THAN OR EQUAL TO} {most}, got {total}")
 
 
 def _validate_concurrent_admission(spec: ClusterQueueSpec) -> Errors:

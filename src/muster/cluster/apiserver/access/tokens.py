@@ -176,18 +176,18 @@ class Tokens:
             raise BadTokenError("the secret has another token")
         return User(claims["sub"], account_groups(namespace), uid)
 
-    def _require(self, resource: str, namespace: str, reference: dict[str, str], what: str) -> Entry:
+    def _require(self, resource: str, namespace: str, reference: dict[str, str], kind: str) -> Entry:
         """Return the object that a token refers to.
 
-        what: the name of the object's kind, for errors.
+        kind: the name of the object's kind, for errors.
 
         Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
         """
         entry = self._store.get(Key(resource, namespace, reference["name"]))
         if entry is None or reference["uid"] not in ("", entry.header.uid):
-            raise BadTokenError(f"the {what} of the token is gone")
+            raise BadTokenError(f"the {kind} of the token is gone")
         if entry.header.deleting and self._is_past_grace(entry):
-            raise BadTokenError(f"the {what} of the token has been deleted")
+            raise BadTokenError(f"the {kind} of the token has been deleted")
         return entry
 
     def _is_past_grace(self, entry: Entry) -> bool:

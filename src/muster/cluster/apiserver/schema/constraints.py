@@ -106,11 +106,11 @@ def _make_longest(most: int, _schema: Schema) -> Constraint:
     return check
 
 
-def _make_fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
+def _make_fewest(type_: type[list[Any] | dict[str, Any]], noun: str) -> _Maker:
     def make(least: int, _schema: Schema) -> Constraint:
         def check(value: Any, path: Path, findings: Findings) -> None:
             if isinstance(value, type_) and len(value) < least:
-                findings.errors.append(invalid(path, len(value), f"should have at least {least} {what}"))
+                findings.errors.append(invalid(path, len(value), f"should have at least {least} {noun}"))
 
         return check
 
