@@ -239,7 +239,11 @@ def _make_structural(component: Component) -> Schema:
 
 
 def _replace_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
-    """Return a published schema with each `$ref` replaced by the component that it names."""
+    """Return a published schema with each `$ref` replaced by the component that it names.
+
+    other: returns the schema of the component with this name.
+    documented: whether to keep descriptions, required fields and enums.
+    """
     result: Schema = {}
     for keyword, value in schema.items():
         match keyword:

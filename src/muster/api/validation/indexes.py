@@ -27,7 +27,10 @@ def count(text: str, completions: int) -> int:
 
 
 def first_overlap(completed: str, failed: str, completions: int) -> int | None:
-    """Return the lowest index in both texts; None if there is none. Invalid parts are ignored: `count` reports them."""
+    """Return the lowest index in both texts; None if there is none. Invalid parts are ignored: `count` reports them.
+
+    completed, failed: indexes as text, such as `1-3,5`.
+    """
     runs = [_parse_valid_runs(text, completions) for text in (completed, failed)]
     left, right = next(runs[0], None), next(runs[1], None)
     while left is not None and right is not None:

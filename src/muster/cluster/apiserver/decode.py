@@ -127,6 +127,8 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
     """Decode a value, with messages about repeated members.
 
     Raises `ValueError`, `DecodeError`, `RecursionError`, `ApiError` (400).
+
+    strict: whether to look for repeated members.
     """
     duplicates: tuple[str, ...] = ()
     if form == "json":

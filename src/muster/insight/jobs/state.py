@@ -199,7 +199,10 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
 
 
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
-    """Return the state of a job from its existing pods and, if it has a Workload, from the state of its quota."""
+    """Return the state of a job from its existing pods and, if it has a Workload, from the state of its quota.
+
+    quota_state: the state of the job's quota; None for a job without a Workload.
+    """
     state = _find_state_of_job(job, pods, quota_state)
     return state if job.array is None else _find_state_of_sweep(job, pods, state, quota_state)
 

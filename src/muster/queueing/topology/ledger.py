@@ -196,7 +196,10 @@ class CapacityLedger:
         return FlavorDomains(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
 
     def _count_room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
-        """Count pods by the free capacity of each node, for domains that are single nodes."""
+        """Count pods by the free capacity of each node, for domains that are single nodes.
+
+        beside: the shape of another pod that must also fit in the domain; None for none.
+        """
         capacity, leaves = self.capacity, field.levels[-1]
         usage = self._count_taken()
         free = capacity.free() - usage

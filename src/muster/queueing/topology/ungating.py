@@ -48,6 +48,10 @@ def rank_of(
     """Return the rank of a pod among `count` pods, by the label with its index; None if the labels do not define it.
 
     If the pods form groups, the label with the group's index counts as well.
+
+    index_label: the label with the pod's index; None if the pods have none.
+    group_label: the label with the group's index; None or "" for no groups.
+    group_count: the number of groups.
     """
     index = _parse_number(labels, index_label)
     if index is None or not group_label:

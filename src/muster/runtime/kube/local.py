@@ -140,7 +140,11 @@ class LocalTransport:
                     answer.pipe.close()
 
     async def _ask(self, request: Request, text: bytes, deadline: float | None) -> "_Answer":
-        """Send a request over an idle connection, or over a new one if none is usable; return the response."""
+        """Send a request over an idle connection, or over a new one if none is usable; return the response.
+
+        text: the encoded request.
+        deadline: by `Clock.monotonic`; None for no limit.
+        """
         while True:
             self._require_open(request)
             idle_pipe = self._take_idle()

@@ -58,7 +58,10 @@ class QuotaLedger:
         self._nominal[queue] = nominal
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
-        """Record that the use of an amount of quota from `start` to `end` was lost by an eviction."""
+        """Record that the use of an amount of quota from `start` to `end` was lost by an eviction.
+
+        start, end: in seconds from the start of the simulation.
+        """
         number = self._assign_number(key)
         self.losses.add(start, number, amount)
         self.losses.add(end, number, -amount)

@@ -189,7 +189,12 @@ class SimulationRecord:
         return len(self.names)
 
     def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
-        """Add a submitted job that has not started to the record; return its number."""
+        """Add a submitted job that has not started to the record; return its number.
+
+        work: the number of the source of work.
+        at: the time of submission, in seconds from the start.
+        run_time: the seconds that the job runs without interruptions.
+        """
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
@@ -290,7 +295,10 @@ class SimulationRecord:
         self._node_state.append(NODE_STATES.index(state))
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
-        """Record that a queue uses `amount` more of a flavor's resource from `at` on; less if it is negative."""
+        """Record that a queue uses `amount` more of a flavor's resource from `at` on; less if it is negative.
+
+        at: in seconds from the start.
+        """
         self._change_at.append(at)
         self._change_of.append(amount)
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))

@@ -240,6 +240,10 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
 
     The first termination signal cancels the job, and the next one terminates the command. Raises `ApiError`,
     `TransportError`, `UserError`.
+
+    named: whether the user chose the job's name.
+    detach: whether to return without waiting for the job.
+    embedded: whether the cluster is an embedded one.
     """
     from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError

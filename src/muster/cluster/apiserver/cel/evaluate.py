@@ -285,6 +285,9 @@ class _Compiler:
         """Compile the step of a loop.
 
         A step that appends to a list does so in place, because nothing else uses the list.
+
+        accumulator: the name of the loop's accumulator.
+        slot: the accumulator's index in the frame.
         """
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
