@@ -56,13 +56,13 @@ class PlainRefusals:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream. If the server refuses it, the error names the missing right or kind."""
-        async with self._explaining(request), self._transport.stream(request) as chunks:
+        async with self._explain_refusals(request), self._transport.stream(request) as chunks:
             yield chunks
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
         """Open a conversation. If the server refuses it, the error names the missing right or kind."""
-        async with self._explaining(request), self._transport.converse(request, protocol) as conversation:
+        async with self._explain_refusals(request), self._transport.converse(request, protocol) as conversation:
             yield conversation
 
     async def close(self) -> None:
@@ -70,7 +70,7 @@ class PlainRefusals:
         await self._transport.close()
 
     @asynccontextmanager
-    async def _explaining(self, request: Request) -> AsyncIterator[None]:
+    async def _explain_refusals(self, request: Request) -> AsyncIterator[None]:
         try:
             yield
         except ApiError as error:

@@ -209,7 +209,7 @@ def _make_inlined(component: Component) -> Schema:
     return (
         _make_object_schema(type_, _make_inlined, documented=False)
         if schema is None
-        else _without_references(schema, _make_inlined)
+        else _replace_references(schema, _make_inlined)
     )
 
 
@@ -220,7 +220,7 @@ def _make_named(component: Component) -> Schema:
     whole = (
         _make_object_schema(type_, _make_named, documented=False)
         if schema is None
-        else _without_references(schema, _make_named)
+        else _replace_references(schema, _make_named)
     )
     return whole | {DEFINITION: name}
 
@@ -233,13 +233,17 @@ def _make_structural(component: Component) -> Schema:
         schema, rules = _make_object_schema(type_, _make_structural, documented=True), True
     else:
         # Upstream's generators omit enums and defaults of the core types. Pods get the defaults when they are created.
-        schema, rules = _without_references(schema, _make_structural, documented=True), False
+        schema, rules = _replace_references(schema, _make_structural, documented=True), False
     properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
     return schema | {"properties": properties}
 
 
-def _without_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
-    """Return a published schema with each `$ref` replaced by the component that it names."""
+def _replace_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
+    """Return a published schema with each `$ref` replaced by the component that it names.
+
+    other: returns the schema of the component with this name.
+    documented: whether to keep descriptions, required fields and enums.
+    """
     result: Schema = {}
     for keyword, value in schema.items():
         match keyword:
@@ -248,10 +252,10 @@ def _without_references(schema: Schema, other: Callable[[str], Schema], *, docum
                 result = dict(other(name)) | result
             case "properties":
                 result[keyword] = {
-                    name: _without_references(member, other, documented=documented) for name, member in value.items()
+                    name: _replace_references(member, other, documented=documented) for name, member in value.items()
                 }
             case "items" | "additionalProperties":
-                result[keyword] = _without_references(value, other, documented=documented)
+                result[keyword] = _replace_references(value, other, documented=documented)
             case "x-kubernetes-group-version-kind":
                 continue
             case "description" | "required" | "enum" if not documented:

@@ -99,7 +99,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     body = _run_until_signal(main)
     try:
-        with _expected_failures():
+        with _convert_expected_failures():
             return asyncio.run(body)
     finally:
         body.close()  # in case they were interrupted before they started
@@ -120,7 +120,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
 
     before = {number: signal.signal(number, leave) for number in list_heeded_signals() - {signal.SIGINT}}
     try:
-        with _expected_failures():
+        with _convert_expected_failures():
             return drive(main)
     finally:
         main.close()
@@ -129,7 +129,7 @@ def ask(main: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _expected_failures() -> Iterator[None]:
+def _convert_expected_failures() -> Iterator[None]:
     """Turn an expected failure inside the `with` block into a `click.ClickException`, which prints one line."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError

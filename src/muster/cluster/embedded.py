@@ -175,7 +175,7 @@ Beside: TypeAlias = Callable[[ControlPlane], AbstractAsyncContextManager[None]]
 """Starts what a host runs beside a control plane whose manager is still to run."""
 
 
-def _nothing_beside(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
+def _run_nothing_beside(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
     """Return a context that does nothing: the default of `beside`."""
     return nullcontext()
 
@@ -189,7 +189,7 @@ async def start_control_plane(
     *,
     adopt: bool,
     entrance: "Entrance | None" = None,
-    beside: Beside = _nothing_beside,
+    beside: Beside = _run_nothing_beside,
     make_definitions: MakeDefinitions = tuple,
     find_account: FindAccount | None = None,
     disks: Sequence[Path] = (),
@@ -207,7 +207,7 @@ async def start_control_plane(
     disks: directories besides `state` whose disks need free space before another pod starts.
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
-    configuration = _with_release_address(configuration)
+    configuration = _set_release_address(configuration)
     serving = control_plane(
         journal, inputs, configuration, trust, make_definitions=make_definitions, find_account=find_account
     )
@@ -241,7 +241,7 @@ async def start_control_plane(
                 await node.end_isolation_trial()
 
 
-def _with_release_address(configuration: Configuration) -> Configuration:
+def _set_release_address(configuration: Configuration) -> Configuration:
     """Return the configuration with the address at which pods of a group learn that they may start.
 
     Unless the configuration sets this address, it is on loopback, because the pods are on this machine. So a group

@@ -50,7 +50,7 @@ class CustomLabels:
     def extend(self, gauges: Gauges) -> Gauges:
         """Return a gauge in which each row also has the custom labels of the object that the row counts for."""
         labels = tuple(gauges.labels)
-        kind = _kind_of(labels)
+        kind = _find_kind(labels)
         if kind is None or kind not in self._labels:
             return gauges
         name = _make_namer(kind, labels)
@@ -83,7 +83,7 @@ def _get_value(label: CustomLabel, meta: ObjectMeta | None) -> str:
     return value if not label.tracked_values or value in label.tracked_values else UNTRACKED
 
 
-def _kind_of(labels: tuple[str, ...]) -> Kind | None:
+def _find_kind(labels: tuple[str, ...]) -> Kind | None:
     if set(LOCAL_LABELS) <= set(labels):
         return "LocalQueue"
     if QUEUE_LABELS[0] in labels:

@@ -36,7 +36,7 @@ class GateWaits:
         self._custom = custom
         self._seconds = gate_seconds(manager.registry, custom)
         self._grown: dict[str, datetime] = {}  # by UID of a running Workload: when it was granted more quota
-        manager.informer(WORKLOAD).on_change(self._changed)
+        manager.informer(WORKLOAD).on_change(self._on_workload_changed)
 
     def observe_removal(self, gate: str, pod: Pod, workload: Workload) -> None:
         """Observe how long a pod of an admitted Workload waited for the removal of this gate."""
@@ -49,7 +49,7 @@ class GateWaits:
         labels = self._custom.values("ClusterQueue", admission.cluster_queue)
         self._seconds.labels(gate, admission.cluster_queue, is_group, *ROLE, *labels).observe(seconds)
 
-    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+    def _on_workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         if old is not None and new is not None and has_grown(old, new):
             self._grown[new.metadata.uid] = self._clock.now()
         elif old is not None and (new is None or find_true(new.status.conditions, ADMITTED) is None):

@@ -122,7 +122,7 @@ class Dashboard:
             route, visit = self._visit(viewer, "/", {})
             assert isinstance(route, Page), "the overview is a page"
             await visit.copy.check_rights()
-            values = self._values(route, visit, await self._view(route, visit))
+            values = self._add_common_values(route, visit, await self._view_page(route, visit))
         except (ApiError, PageError, TransportError) as error:
             log.info("the overview cannot be prepared: %s", error)
             return
@@ -145,7 +145,7 @@ class Dashboard:
         answer = msgspec.structs.replace(answer, headers={**guard.HEADERS, **answer.headers})
         if isinstance(answer, Response):
             answer = await compress(answer, get_text(headers, b"accept-encoding"))
-        await respond(answer, scope, headers, body, caller, send, _no_rest)
+        await respond(answer, scope, headers, body, caller, send, _skip_rest)
 
     async def _answer(self, request: InboundRequest, caller: Caller) -> Response | Stream:
         host = request.header("host")
@@ -171,7 +171,7 @@ class Dashboard:
         try:
             return await self._answer_viewer(request, below, session, viewer)
         except (PageError, ApiError, TransportError) as error:
-            return self._explain(error, {**self._frame(viewer, session), "back": self._find_back(below)})
+            return self._explain(error, {**self._make_frame(viewer, session), "back": self._find_back(below)})
 
     async def _answer_viewer(
         self, request: InboundRequest, path: str, session: Session, viewer: Viewer
@@ -232,7 +232,7 @@ class Dashboard:
             except ApiError as error:
                 if error.code != 401:
                     raise
-                return self._html(
+                return self._render_response(
                     "signin.html", {"takes_tokens": True, "to": "", "refused": True, "unchanged": False}, 401
                 )
         elif request.method == "GET":
@@ -244,7 +244,7 @@ class Dashboard:
                 "This link has been used, or is older than a minute", "Ask for another: muster dashboard", 403
             )
         cookie = self._sessions.open(link.user, link.proof)
-        return _redirect(_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
+        return _redirect(_require_own_path(request.query.get("to", "")), self._write_cookie(cookie, request))
 
     async def _find_visitor(self, request: InboundRequest) -> tuple[Session, Viewer] | None:
         """Return the session and the viewer whom the proxy in front or the cookie names; None before a sign-in.
@@ -271,10 +271,10 @@ class Dashboard:
         if request.method == "GET" and request.header("sec-fetch-site") == "cross-site":
             # A browser does not send the cookie when the user follows a link from another site, but does when the page
             # reloads itself.
-            return self._html("again.html", {})
+            return self._render_response("again.html", {})
         to = request.path if request.method == "GET" else ""
         values = {"takes_tokens": self._host.takes_tokens, "to": to, "refused": False, "unchanged": not to}
-        return self._html("signin.html", values, 401)
+        return self._render_response("signin.html", values, 401)
 
     def _read_cookie(self, request: InboundRequest) -> str:
         try:
@@ -311,9 +311,9 @@ class Dashboard:
         return make_address(*map(unquote, path.strip("/").split("/")[:-1]))
 
     async def _show(self, route: Page | Deed, visit: Visit, session: Session) -> Response:
-        return self._show_values(route, visit, session, await self._view(route, visit))
+        return self._show_values(route, visit, session, await self._view_page(route, visit))
 
-    async def _view(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
+    async def _view_page(self, route: Page | Deed, visit: Visit) -> Mapping[str, Any]:
         """Return the template values of a page. Raises `ApiError`, `PageError`, `TransportError`."""
         visit.copy.begin_round()
         return await route.view(visit)
@@ -321,19 +321,19 @@ class Dashboard:
     def _show_values(
         self, route: Page | Deed, visit: Visit, session: Session, values: Mapping[str, Any], status: int = 200
     ) -> Response:
-        frame = self._frame(visit.viewer, session) | {
+        frame = self._make_frame(visit.viewer, session) | {
             "said": self._sessions.take_message(session),
             "trouble": visit.copy.trouble,
-            "live_at": _address_of(visit) if isinstance(route, Page) and route.live else "",
+            "live_at": _make_address(visit) if isinstance(route, Page) and route.live else "",
         }
-        return self._html(route.template, self._values(route, visit, values) | frame, status)
+        return self._render_response(route.template, self._add_common_values(route, visit, values) | frame, status)
 
-    def _frame(self, viewer: Viewer, session: Session) -> dict[str, Any]:
+    def _make_frame(self, viewer: Viewer, session: Session) -> dict[str, Any]:
         """Return the values for each page's menu: the viewer, the form key, and whether to show a sign-out button."""
         can_leave = not session.is_proxied or bool(self._sign_out_path)
         return {"viewer": viewer, "form_key": session.form_key, "can_leave": can_leave}
 
-    def _values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _add_common_values(self, route: Page | Deed, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, "section": route.section, "visit": visit, "now": visit.now, "read_only": self._read_only}
 
     def _follow(self, viewer: Viewer, session: Session, at: str) -> Stream:
@@ -363,7 +363,7 @@ class Dashboard:
         await self._host.recognize(session.proof)
         await visit.copy.check_rights()
         now = msgspec.structs.replace(visit, now=self._clock.now())
-        return self._renderer.render_main(route.template, self._values(route, now, await route.view(now)))
+        return self._renderer.render_main(route.template, self._add_common_values(route, now, await route.view(now)))
 
     # Deeds: changes that a viewer confirms.
 
@@ -393,7 +393,7 @@ class Dashboard:
         Raises `refusal` if the page can no longer be shown.
         """
         try:
-            values = dict(await self._view(route, visit))
+            values = dict(await self._view_page(route, visit))
         except (ApiError, PageError, TransportError):
             raise refusal from None
         values["fields"] = [one | {"value": form.get(one["name"], one["value"])} for one in values["fields"]]
@@ -415,7 +415,7 @@ class Dashboard:
 
     # Responses.
 
-    def _html(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
+    def _render_response(self, template: str, values: Mapping[str, Any], status: int = 200) -> Response:
         base = {"viewer": None, "section": "", "form_key": "", "said": "", "trouble": "", "live_at": ""}
         about = {"can_leave": False, "read_only": self._read_only, "now": self._clock.now()}
         page = self._renderer.render(template, {**base, **about, **values})
@@ -435,7 +435,7 @@ class Dashboard:
                 status, title, about = error.code, _TITLES.get(error.code, "This cannot be shown"), explain_error(error)
             case _:
                 status, title, about = 503, "The API server does not answer", explain_error(error)
-        return self._html("error.html", {"back": "", **(frame or {}), "title": title, "text": about}, status)
+        return self._render_response("error.html", {"back": "", **(frame or {}), "title": title, "text": about}, status)
 
 
 _TITLES = {403: "You may not see this", 404: "This is not there", 409: "Somebody else changed it first"}
@@ -446,16 +446,16 @@ def _redirect(to: str, headers: Mapping[str, str] | None = None) -> Response:
     return Response(303, b"", "text/plain", {"location": to, **(headers or {})})
 
 
-def _own_path(to: str) -> str:
+def _require_own_path(to: str) -> str:
     """Return `to` if it is a path of this dashboard, else the path of the overview."""
     is_own = to.startswith(f"{ROOT}/") and "//" not in to and "\\" not in to and to.isprintable()
     return quote(unquote(to), safe="/") if is_own else f"{ROOT}/"
 
 
-def _address_of(visit: Visit) -> str:
+def _make_address(visit: Visit) -> str:
     parts = [unquote(part) for part in visit.path.strip("/").split("/")]
     return make_address(*parts, **visit.query)
 
 
-async def _no_rest() -> None:
+async def _skip_rest() -> None:
     """Do nothing, so that the next piece of a stream is sent immediately."""

@@ -66,10 +66,10 @@ def make_listing(items: Sequence[Any], total: int, query: ListQuery) -> Listing:
         items,
         total,
         first + 1,
-        _address_of(query.visit, page - 1) if page > 1 else "",
-        _address_of(query.visit, page + 1) if page < pages else "",
+        _make_page_address(query.visit, page - 1) if page > 1 else "",
+        _make_page_address(query.visit, page + 1) if page < pages else "",
     )
 
 
-def _address_of(visit: Visit, page: int) -> str:
+def _make_page_address(visit: Visit, page: int) -> str:
     return make_address(*visit.path.strip("/").split("/"), **{**visit.query, "page": str(page)})

@@ -93,7 +93,11 @@ def find_part(row: NodeRow, by: str) -> float:
 
 
 def _describe_cell(row: NodeRow, by: str, part: float) -> str:
-    """Return the tooltip of a node's cell: its name, its health, and its job or the requested part."""
+    """Return the tooltip of a node's cell: its name, its health, and its job or the requested part.
+
+    by: what the cells show.
+    part: the requested part of the node, from 0 to 1.
+    """
     health = "" if row.health == "Ready" else f", {row.health}"
     if row.jobs is None:
         return f"{row.name}{health}"

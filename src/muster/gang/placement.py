@@ -161,7 +161,11 @@ def find_refusal(capacity: Capacity, gang: Mapping[Shape, int], extra_use: Ints)
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, extra_use: Ints | None = None) -> Ints:
-    """Return how many pods of a shape each node can take if no other node takes any, by node index."""
+    """Return how many pods of a shape each node can take if no other node takes any, by node index.
+
+    within: the nodes that may be used, by index; None for all nodes.
+    extra_use: additional use of the nodes; None for none.
+    """
     around = Around(capacity)
     return _find_room(around, shape, limits_of(around, shape, mates=True), within, extra_use)
 

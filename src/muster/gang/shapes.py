@@ -131,7 +131,10 @@ def shapes_of(
 def count_shapes(
     pods: Iterable[Pod], watched: frozenset[str] | None = None, asking: Asking = no_claims_known
 ) -> Counter[Shape]:
-    """Return how many of the pods have each shape, in the order of the shapes' first pods."""
+    """Return how many of the pods have each shape, in the order of the shapes' first pods.
+
+    watched: the label keys that rules of other pods select by; None if there are no such rules.
+    """
     return Counter(shapes_of(pods, watched, asking).values())
 
 

@@ -84,8 +84,8 @@ def list_node_resources(nodes: Iterable[Node]) -> list[str]:
 
 
 @lru_cache(maxsize=64)  # most nodes have the same resources as others
-def _order_resources(there: frozenset[str]) -> tuple[str, ...]:
-    return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, there)), "pods") if name in there)
+def _order_resources(resources: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in ("cpu", "memory", *sorted(filter(is_gpu, resources)), "pods") if name in resources)
 
 
 def make_node_row(node: Node, pods: Sequence[Pod] | None) -> NodeRow:
@@ -194,10 +194,10 @@ def group_rows(rows: Iterable[NodeRow], labels: Sequence[str]) -> list[NodeGroup
         place = tuple(row.labels.get(label, "") for label in labels)
         places.setdefault(place if all(place) else (), []).append(row)
     ordered = sorted(places.items(), key=lambda item: (not item[0], [_sort_key(value) for value in item[0]]))
-    return [group for place, members in ordered for group in _part_group(place, members, is_placed=bool(labels))]
+    return [group for place, members in ordered for group in _split_group(place, members, is_placed=bool(labels))]
 
 
-def _part_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool) -> Iterable[NodeGroup]:
+def _split_group(place: tuple[str, ...], rows: list[NodeRow], *, is_placed: bool) -> Iterable[NodeGroup]:
     name = " / ".join(place) or ("without a place" if is_placed else "")
     for first in range(0, len(rows), MOST_IN_GROUP):
         part = tuple(rows[first : first + MOST_IN_GROUP])

@@ -108,10 +108,10 @@ def make_report(
     named: the kinds that the settings name.
     """
     findings = tuple(_list_findings(seen, handled, known, named))
-    return TakeoverReport(_make_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
+    return TakeoverReport(_make_rows(_list_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
 
 
-def _owned_by_jobs(seen: Survey) -> list[Workload]:
+def _list_owned_by_jobs(seen: Survey) -> list[Workload]:
     """Return the Workloads; variants of other Workloads are left out if the feature gate of variants is on."""
     return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
 
@@ -189,7 +189,7 @@ def _list_findings(
         names = tuple(sorted(name for name in seen.idle if seen.idle[name] == why))
         text = "objects of these kinds run without quota: take them out of the settings, or end them first"
         yield Finding(f"frameworks that the settings name and Muster does not act on ({why})", text, names)
-    live = [one for one in _owned_by_jobs(seen) if state_of(one) != "finished"]
+    live = [one for one in _list_owned_by_jobs(seen) if state_of(one) != "finished"]
     yield from _of_kinds(live, handled, known, named)
     yield from _list_some(
         "Jobs that run without the label that admission gives to their pods",
@@ -251,9 +251,9 @@ def _is_delayed(workload: Workload) -> bool:
     return admission is not None and any(one.delayed_topology_request for one in admission.pod_set_assignments)
 
 
-def _list_some(what: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
+def _list_some(title: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:
     if objects:
-        yield Finding(what, advice, tuple(sorted(map(_name_object, objects))))
+        yield Finding(title, advice, tuple(sorted(map(_name_object, objects))))
 
 
 def _name_object(obj: Any) -> str:

@@ -174,12 +174,12 @@ def _make_probes(options: Options) -> Json:
     health = options.settings.health
     live, ready = health.liveness_endpoint_name or "healthz", health.readiness_endpoint_name or "readyz"
     return {
-        "livenessProbe": _probe(live) | {"periodSeconds": 20, "failureThreshold": 6},
-        "readinessProbe": _probe(ready) | {"periodSeconds": 10},
+        "livenessProbe": _make_probe(live) | {"periodSeconds": 20, "failureThreshold": 6},
+        "readinessProbe": _make_probe(ready) | {"periodSeconds": 10},
     }
 
 
-def _probe(path: str) -> Json:
+def _make_probe(path: str) -> Json:
     return {"httpGet": {"path": f"/{path.strip('/')}", "port": "probes"}}
 
 

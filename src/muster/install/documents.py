@@ -53,7 +53,7 @@ def make_documents(options: Options) -> list[Json]:
 
 def _yield_documents(options: Options) -> Iterator[Json]:
     yield deployment.make_namespace(options)
-    yield from map(_with_label, make_definitions(_make_conversion(options), options.kinds))
+    yield from map(_add_label, make_definitions(_make_conversion(options), options.kinds))
     yield deployment.service_account(options)
     yield from engine_rights(options)
     yield from peoples_rights()
@@ -62,7 +62,7 @@ def _yield_documents(options: Options) -> Iterator[Json]:
     yield deployment.make_deployment(options)
     yield deployment.make_disruption_budget(options)
     if options.webhooks:
-        yield from map(_with_label, webhook_configurations(options.settings, service_account=NAME))
+        yield from map(_add_label, webhook_configurations(options.settings, service_account=NAME))
     if options.visibility:
         yield from deployment.api_services(options)
     if options.cert_manager:
@@ -81,7 +81,7 @@ def _make_conversion(options: Options) -> WebhookClientConfig | None:
     return msgspec.convert(service.client(CONVERTING), WebhookClientConfig)
 
 
-def _with_label(document: Json) -> Json:
+def _add_label(document: Json) -> Json:
     """Return the document with the label that marks all of Muster's objects."""
     meta = document["metadata"]
     return document | {"metadata": meta | {"labels": (meta.get("labels") or {}) | PART_OF}}

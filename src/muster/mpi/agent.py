@@ -103,7 +103,7 @@ class Agent:
             else:
                 self._held = writer
                 writer.write(encode_frame(HERE))
-                await self._hold(reader)
+                await self._wait_for_farewell(reader)
         except ConnectionError:
             pass  # rank 0 closed the connection or has exited; the long-lived connection tells which
         except StrangeRequestError as error:
@@ -113,7 +113,7 @@ class Agent:
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def _hold(self, reader: asyncio.StreamReader) -> None:
+    async def _wait_for_farewell(self, reader: asyncio.StreamReader) -> None:
         """Wait until rank 0 reports that `mpirun` has ended. If rank 0 disconnects without that, the worker fails."""
         try:
             farewell = await reader.read(len(FAREWELL))

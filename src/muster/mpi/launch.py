@@ -86,14 +86,14 @@ class Launch:
         """
         for number in _PASSED_ON:
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
-        reaching = asyncio.create_task(self._reach_agents(), name="reach agents")
+        reaching = asyncio.create_task(self._connect_to_agents(), name="reach agents")
         try:
             both: list[asyncio.Future[Any]] = [reaching, self._end_signal]
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             if self._end_signal.done():
                 return 128 + self._end_signal.result()
             await reaching
-            code = await self._launch(command, environment)
+            code = await self._run_command(command, environment)
             await self._say_farewell()
             return code
         finally:
@@ -106,18 +106,18 @@ class Launch:
         if self._process is not None and self._process.returncode is None and not is_told:
             self._process.send_signal(number)
 
-    async def _reach_agents(self) -> None:
+    async def _connect_to_agents(self) -> None:
         """Connect to all agents. After a while, print the workers that do not respond yet."""
         ranks = range(1, self._hosts.workers)
         async with asyncio.TaskGroup() as group:
-            reaching = [group.create_task(self._reach(rank), name=f"reach {rank}") for rank in ranks]
+            reaching = [group.create_task(self._connect_to_agent(rank), name=f"reach {rank}") for rank in ranks]
             if reaching:
                 await asyncio.wait(reaching, timeout=_PATIENCE_SECONDS)
             if missing := [self._hosts.name(rank) for rank in ranks if rank not in self._agents]:
                 others = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
                 _say(f"the job waits for {', '.join(missing[:_NAMED])}{others}")
 
-    async def _reach(self, rank: int) -> None:
+    async def _connect_to_agent(self, rank: int) -> None:
         """Connect to the agent of the worker with this rank; retry until the agent responds.
 
         The worker may start later than rank 0, and DNS may resolve its host name even later.
@@ -143,7 +143,7 @@ class Launch:
                     return f"{self._hosts.name(rank)} is told to end"
         return f"{self._hosts.name(rank)} has gone"
 
-    async def _launch(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+    async def _run_command(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run the command until it exits, and return its exit code. Send it SIGTERM as soon as a worker is lost."""
         try:
             self._process = await asyncio.create_subprocess_exec(*command, env=environment)

@@ -29,10 +29,10 @@ def interface_of(address: str) -> str:
     if ip_address(address).is_loopback:  # all of 127.0.0.0/8 is the loopback interface's
         return LOOPBACK
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        return next((name for _, name in socket.if_nameindex() if _ipv4_of(probe, name) == address), "")
+        return next((name for _, name in socket.if_nameindex() if _find_ipv4(probe, name) == address), "")
 
 
-def _ipv4_of(probe: socket.socket, interface: str) -> str:
+def _find_ipv4(probe: socket.socket, interface: str) -> str:
     try:
         answer = fcntl.ioctl(probe, _SIOCGIFADDR, struct.pack("256s", interface.encode()[:15]))
     except OSError:  # the interface has no IPv4 address

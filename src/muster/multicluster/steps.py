@@ -99,89 +99,89 @@ class Steps:
         memory = self._memories.get(key)
         return memory.barred if memory is not None else ()
 
-    def is_unshown(self, one: Dispatched, copy: Any) -> bool:
+    def is_unshown(self, dispatched: Dispatched, copy: Any) -> bool:
         """Return whether the manager's server has refused the status of this version of a copy."""
-        memory, meta = self._memories.get(one.key), meta_of(copy)
+        memory, meta = self._memories.get(dispatched.key), meta_of(copy)
         return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
-    def is_last(self, one: Dispatched, copy: Any) -> bool:
+    def is_last(self, dispatched: Dispatched, copy: Any) -> bool:
         """Return whether a cached copy, whose clone has finished, may be in its final state.
 
         The clone and the copy arrive by separate watches, and the watch of copies may be behind.
         """
-        if one.mirror is None or one.mirror.has_ended(copy):
+        if dispatched.mirror is None or dispatched.mirror.has_ended(copy):
             return True
-        memory, name = self._memories.get(one.key), meta_of(copy).name
+        memory, name = self._memories.get(dispatched.key), meta_of(copy).name
         if memory is None:
             return False
-        return self.is_unshown(one, copy) or (name in memory.last and memory.last[name] <= revision_of(copy))
+        return self.is_unshown(dispatched, copy) or (name in memory.last and memory.last[name] <= revision_of(copy))
 
-    def was_read(self, one: Dispatched, name: str) -> bool:
+    def was_read(self, dispatched: Dispatched, name: str) -> bool:
         """Return whether the final state of a copy was read from its server and shown, or the server had no copy."""
-        memory = self._memories.get(one.key)
+        memory = self._memories.get(dispatched.key)
         return memory is not None and name in memory.last
 
-    def note_end(self, one: Dispatched) -> datetime | None:
+    def note_end(self, dispatched: Dispatched) -> datetime | None:
         """Return since when the local job shows that it has finished; None if it does not, or for a group of pods."""
-        mirror, memory = one.mirror, self._get_memory(one)
+        mirror, memory = dispatched.mirror, self._get_memory(dispatched)
         if (
             mirror is None
-            or is_group(one.workload.metadata)
-            or not one.jobs
-            or not all(map(mirror.has_ended, one.jobs))
+            or is_group(dispatched.workload.metadata)
+            or not dispatched.jobs
+            or not all(map(mirror.has_ended, dispatched.jobs))
         ):
             memory.ended_since = None
         elif memory.ended_since is None:
             memory.ended_since = self._clock.now()
         return memory.ended_since
 
-    def unsettled_seconds(self, one: Dispatched) -> float:
+    def unsettled_seconds(self, dispatched: Dispatched) -> float:
         """Return for how many seconds a pending request may still create a job of the workload in any worker."""
-        return (self._get_memory(one).settled - self._clock.now()).total_seconds()
+        return (self._get_memory(dispatched).settled - self._clock.now()).total_seconds()
 
-    def _get_memory(self, one: Dispatched) -> _Memory:
-        memory = self._memories.get(one.key)
+    def _get_memory(self, dispatched: Dispatched) -> _Memory:
+        memory = self._memories.get(dispatched.key)
         if memory is None:  # requests of an earlier process are not known
-            meta = one.workload.metadata
+            meta = dispatched.workload.metadata
             is_new = (
                 not home_of(meta) and meta.creation_timestamp is not None and meta.creation_timestamp >= self._began
             )
-            memory = self._memories[one.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
+            memory = self._memories[dispatched.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
         return memory
 
-    async def create(self, worker: Worker, one: Dispatched) -> Result:
+    async def create(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Create the workload's clone in the worker; return the seconds to the next decision (None: no need)."""
-        what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
+        what = (worker.there.name, WORKLOAD.kind, dispatched.workload.metadata.name)
 
         async def make() -> bool:
-            created = await worker.create(one)
+            created = await worker.create(dispatched)
             if created:
-                self._metrics.count_dispatch(one.cluster_queue, worker.there.name)
+                self._metrics.count_dispatch(dispatched.cluster_queue, worker.there.name)
             return created
 
-        return await self._make_once(worker, one, what, make)
+        return await self._make_once(worker, dispatched, what, make)
 
-    async def align(self, worker: Worker, one: Dispatched) -> Result:
+    async def align(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Give the copies in the worker the priority and the size of the local objects: the jobs first, then the clone.
 
         Kueue refuses to let a clone with quota grow, and would stop the job whose clone cannot follow. So the step
         first tries the growth as a dry run.
         """
-        if (clone := worker.there.workload(one.key)) is None:
+        if (clone := worker.there.workload(dispatched.key)) is None:
             return None
-        clone = await worker.promote(one.workload, clone)
-        if needs_growth(one.workload, clone):
-            await self._ask_for_growth(worker, one.workload, clone)
-        copies, podsets = worker.list_copies(one).own, list_granted_podsets(one.workload)
-        for job in one.jobs:
+        clone = await worker.promote(dispatched.workload, clone)
+        if needs_growth(dispatched.workload, clone):
+            await self._ask_for_growth(worker, dispatched.workload, clone)
+        copies, podsets = worker.list_copies(dispatched).own, list_granted_podsets(dispatched.workload)
+        for job in dispatched.jobs:
             copy = copies.get(meta_of(job).name)
             if (
-                one.mirror is not None
+                dispatched.mirror is not None
                 and copy is not None
-                and (edits := one.mirror.make_resize_patch(job, copy, podsets))
+                and (edits := dispatched.mirror.make_resize_patch(job, copy, podsets))
             ):
-                await worker.there.client.edit_object(one.mirror.kind, copy, edits)
-        await worker.resize(one.workload, clone)
+                await worker.there.client.edit_object(dispatched.mirror.kind, copy, edits)
+        await worker.resize(dispatched.workload, clone)
         return None
 
     async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
@@ -197,61 +197,61 @@ class Steps:
                 await self._client.patch_object(WORKLOAD, workload, noted, lock=False)
             raise
 
-    async def evict(self, worker: Worker, one: Dispatched) -> Result:
+    async def evict(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Evict the workload in a worker cluster, by its clone there."""
-        if (clone := worker.there.workload(one.key)) is not None:
+        if (clone := worker.there.workload(dispatched.key)) is not None:
             await worker.evict(clone)
         return None
 
-    async def remove(self, worker: Worker, one: Dispatched) -> Result:
+    async def remove(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Remove all objects of the workload from the worker. Return None if all are gone, else the seconds to wait."""
-        memory = self._get_memory(one)
+        memory = self._get_memory(dispatched)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         memory.last.clear()
-        return None if await worker.remove(one) else GOING_SECONDS
+        return None if await worker.remove(dispatched) else GOING_SECONDS
 
-    async def mirror(self, worker: Worker, one: Dispatched) -> Result:
+    async def mirror(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs.
 
         Return the seconds to the next decision.
         """
-        copies, mirror = worker.list_copies(one), one.mirror
+        copies, mirror = worker.list_copies(dispatched), dispatched.mirror
         if mirror is None:
             return None
-        clone = worker.there.workload(one.key)
+        clone = worker.there.workload(dispatched.key)
         has_finished = clone is not None and is_true(clone.status.conditions, FINISHED)
         steps: list[Awaitable[Result]] = []
         starting: list[Any] = []
-        for job in one.jobs:
+        for job in dispatched.jobs:
             copy = copies.own.pop(meta_of(job).name, None)
             if copy is not None and meta_of(job).deletion_timestamp is not None:
                 steps.append(remove_job(worker.there.client, mirror.kind, copy))
-            elif copy is not None and (not has_finished or self.is_last(one, copy)):
-                steps.append(self._show_status(one, job, copy, mirror.status(job, copy)))
+            elif copy is not None and (not has_finished or self.is_last(dispatched, copy)):
+                steps.append(self._show_status(dispatched, job, copy, mirror.status(job, copy)))
             elif meta_of(job).deletion_timestamp is None and not mirror.has_ended(job):
                 if has_finished:
-                    steps.append(self._show_end(worker, one, job))
+                    steps.append(self._show_end(worker, dispatched, job))
                 else:
                     starting.append(job)
         if starting:
-            steps.append(self._start_all(worker, one, starting))
+            steps.append(self._start_all(worker, dispatched, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]
-        steps += (self._remove_stale(worker, one, kind, copy) for kind, copy in others)
+        steps += (self._remove_stale(worker, dispatched, kind, copy) for kind, copy in others)
         return await await_all_steps(steps)
 
-    async def _start_all(self, worker: Worker, one: Dispatched, jobs: Iterable[Any]) -> Result:
+    async def _start_all(self, worker: Worker, dispatched: Dispatched, jobs: Iterable[Any]) -> Result:
         """Create the PodGroups that the pods name, then the jobs; return the seconds to the next decision."""
-        assert one.mirror is not None
-        where, kind = worker.there.name, one.mirror.kind.kind
-        new = [job for job in jobs if not self._was_made(one, (where, kind, meta_of(job).name))]
+        assert dispatched.mirror is not None
+        where, kind = worker.there.name, dispatched.mirror.kind.kind
+        new = [job for job in jobs if not self._was_made(dispatched, (where, kind, meta_of(job).name))]
         try:
-            for group in one.groups(new):
-                await worker.accompany(one, group)
+            for group in dispatched.groups(new):
+                await worker.accompany(dispatched, group)
         except BarredError:
-            return self._note_barred(worker, one)
-        return await await_all_steps(self._start_job(worker, one, job) for job in jobs)
+            return self._note_barred(worker, dispatched)
+        return await await_all_steps(self._start_job(worker, dispatched, job) for job in jobs)
 
-    async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
+    async def _show_status(self, dispatched: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
         """Write a copy's status on the local job; return the seconds to wait if the patch is None.
 
         If the local server refuses a status permanently, that is also remembered (`is_unshown`). Otherwise retries
@@ -262,76 +262,80 @@ class Steps:
         if patch is None:
             return DEFERRED_SECONDS
         try:
-            await self.write_status(one, job, patch)
+            await self.write_status(dispatched, job, patch)
         except ApiError as error:
             if is_for_good(error):
-                self._get_memory(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
+                self._get_memory(dispatched).unshown[meta_of(copy).name] = meta_of(copy).resource_version
             raise
         return None
 
-    async def _show_end(self, worker: Worker, one: Dispatched, job: Any) -> Result:
+    async def _show_end(self, worker: Worker, dispatched: Dispatched, job: Any) -> Result:
         """Show the status of a finished job, read from the worker's server.
 
         Return the seconds to the next decision; None if the status was read already.
         """
         name = meta_of(job).name
-        if one.mirror is None or self.was_read(one, name):
+        if dispatched.mirror is None or self.was_read(dispatched, name):
             return None
-        copy = await worker.find_copy(one, name)
-        after = await self._show_status(one, job, copy, one.mirror.status(job, copy)) if copy is not None else None
+        copy = await worker.find_copy(dispatched, name)
+        after = (
+            await self._show_status(dispatched, job, copy, dispatched.mirror.status(job, copy))
+            if copy is not None
+            else None
+        )
         if after is not None:
             return after
-        self._get_memory(one).last[name] = revision_of(copy) if copy is not None else NO_REVISION
+        self._get_memory(dispatched).last[name] = revision_of(copy) if copy is not None else NO_REVISION
         return 0.0
 
-    async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
-        assert one.mirror is not None
-        what = (worker.there.name, one.mirror.kind.kind, meta_of(job).name)
+    async def _start_job(self, worker: Worker, dispatched: Dispatched, job: Any) -> Result:
+        assert dispatched.mirror is not None
+        what = (worker.there.name, dispatched.mirror.kind.kind, meta_of(job).name)
         try:
-            return await self._make_once(worker, one, what, partial(worker.start, one, job))
+            return await self._make_once(worker, dispatched, what, partial(worker.start, dispatched, job))
         except (ApiError, TransportError) as error:
             if not isinstance(error, ApiError) or error.code >= 500:
-                self._get_memory(one).settled = self._clock.now() + UNANSWERED
+                self._get_memory(dispatched).settled = self._clock.now() + UNANSWERED
             raise
 
-    def _note_barred(self, worker: Worker, one: Dispatched) -> Result:
-        self._get_memory(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
+    def _note_barred(self, worker: Worker, dispatched: Dispatched) -> Result:
+        self._get_memory(dispatched).barred[worker.there.name] = self._clock.now() + BARRED_FOR
         return 0.0
 
-    async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
+    async def is_barred(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Check, at most every `BARRED_FOR`, whether a foreign object still has the name.
 
         Return the seconds until the next check.
         """
-        bars, cluster = self._get_memory(one).barred, worker.there.name
+        bars, cluster = self._get_memory(dispatched).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
-            if not await worker.is_barred(one):
+            if not await worker.is_barred(dispatched):
                 del bars[cluster]
                 return 0.0
-            self._note_barred(worker, one)
+            self._note_barred(worker, dispatched)
         return (bars[cluster] - self._clock.now()).total_seconds()
 
     async def _make_once(
-        self, worker: Worker, one: Dispatched, what: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
+        self, worker: Worker, dispatched: Dispatched, key: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
     ) -> Result:
         """Create an object in a worker, unless this process has just created it and no watch shows it yet.
 
-        what: the cluster, kind and name.
+        key: the cluster, kind and name.
         make: creates the object; returns whether this call created it.
         """
         now = self._clock.now()
         try:
-            if not self._was_made(one, what) and await make():
-                self._get_memory(one).made[what] = now
+            if not self._was_made(dispatched, key) and await make():
+                self._get_memory(dispatched).made[key] = now
         except BarredError:
-            return self._note_barred(worker, one)
+            return self._note_barred(worker, dispatched)
         return SEEN_SECONDS
 
-    def _was_made(self, one: Dispatched, what: tuple[str, str, str]) -> bool:
-        before = self._get_memory(one).made.get(what)
+    def _was_made(self, dispatched: Dispatched, key: tuple[str, str, str]) -> bool:
+        before = self._get_memory(dispatched).made.get(key)
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
-    async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
+    async def _remove_stale(self, worker: Worker, dispatched: Dispatched, kind: Kind[Any], copy: Any) -> Result:
         """Remove the copy of a job that no longer exists or has another Workload.
 
         Ask the manager's server, because the cache may be stale.
@@ -340,14 +344,14 @@ class Steps:
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None
         is_here = meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, uid) == uid is not None
-        if not is_here or prebuilt_name(meta) != one.workload.metadata.name:
+        if not is_here or prebuilt_name(meta) != dispatched.workload.metadata.name:
             await remove_job(worker.there.client, kind, copy)
         return None
 
-    async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
+    async def write_status(self, dispatched: Dispatched, job: Any, patch: dict[str, Any]) -> None:
         """Merge the patch into the status of a local job and note the new job. Do nothing if the patch is empty."""
-        if patch and one.mirror is not None:
-            kind = one.mirror.kind
+        if patch and dispatched.mirror is not None:
+            kind = dispatched.mirror.kind
             written = await self._client.patch_object(kind, job, {"status": patch}, subresource="status")
             self._note_written(kind, written)
 

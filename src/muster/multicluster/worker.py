@@ -59,16 +59,18 @@ class Worker(Struct, frozen=True):
     clock: Clock
     origin: str
 
-    async def create(self, one: Dispatched) -> bool:
+    async def create(self, dispatched: Dispatched) -> bool:
         """Create a clone, which may compete for quota. Return whether this call created it. Raises `BarredError`."""
-        meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
-        stored = await self.here.get(kind, meta.name, meta.namespace) if one.document is None else one.document
+        meta, kind = dispatched.workload.metadata, WORKLOAD.seen_as(dict)
+        stored = (
+            await self.here.get(kind, meta.name, meta.namespace) if dispatched.document is None else dispatched.document
+        )
         try:
             await self.there.client.create(kind, make_clone(stored, self.origin), meta.namespace)
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            if await self._read_clone(one) is None:
+            if await self._read_clone(dispatched) is None:
                 raise BarredError from None
             return False
         return True
@@ -90,112 +92,127 @@ class Worker(Struct, frozen=True):
         patch = {"status": {"conditions": conditions}}
         await self.there.client.patch_object(WORKLOAD, clone, patch, subresource="status")
 
-    def list_copies(self, one: Dispatched) -> Copies:
+    def list_copies(self, dispatched: Dispatched) -> Copies:
         """Return the workload's jobs in the worker, from the cache."""
-        job_by_kind_and_name = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
-        if one.mirror is not None:
-            kind = one.mirror.kind
-            named = ((name, self.there.job(kind, f"{one.namespace}/{name}")) for name in one.job_names)
+        job_by_kind_and_name = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(dispatched.key)}
+        if dispatched.mirror is not None:
+            kind = dispatched.mirror.kind
+            named = ((name, self.there.job(kind, f"{dispatched.namespace}/{name}")) for name in dispatched.job_names)
             job_by_kind_and_name |= {(kind, name): job for name, job in named if job is not None}
-        return one.split((kind, job) for (kind, _), job in job_by_kind_and_name.items())
+        return dispatched.split((kind, job) for (kind, _), job in job_by_kind_and_name.items())
 
-    async def remove(self, one: Dispatched) -> bool:
+    async def remove(self, dispatched: Dispatched) -> bool:
         """Remove the workload's cached objects from the worker; return whether all are deleted.
 
         The cache may be behind. So a caller that gives up the workload's home cluster first reads that cluster's server
         (`read_remote`).
         """
-        copies = self.list_copies(one)
-        own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
-        return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
+        copies = self.list_copies(dispatched)
+        own = [(dispatched.mirror.kind, job) for job in copies.own.values()] if dispatched.mirror is not None else []
+        return await remove(self.there.client, [*own, *copies.strays], self.there.workload(dispatched.key))
 
-    async def read_remote(self, one: Dispatched) -> Remote:
+    async def read_remote(self, dispatched: Dispatched) -> Remote:
         """Return the workload's state in this cluster, read from the cluster's server instead of the cache."""
         return Remote(
-            self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))
+            self.there.name,
+            workload=await self._read_clone(dispatched),
+            job=dispatched.summarize(await self._read_jobs(dispatched)),
         )
 
-    async def accompany(self, one: Dispatched, group: GroupReference) -> None:
+    async def accompany(self, dispatched: Dispatched, group: GroupReference) -> None:
         """Create the PodGroup that the pods name, before the pods.
 
         Raises `BarredError`, and `ApiError` if none exists in the manager's cluster.
         """
-        clone = await self._read_clone(one)
+        clone = await self._read_clone(dispatched)
         if clone is None:
             return  # no pod starts there
         meta = clone.metadata
         owner = WORKLOAD.refer_to_owner(meta)
         try:
-            await companions.bring_pod_group(self.here, self.there.client, group, one.namespace, self.origin, owner)
+            await companions.bring_pod_group(
+                self.here, self.there.client, group, dispatched.namespace, self.origin, owner
+            )
         except companions.StrangerError:
             raise BarredError from None
 
-    async def start(self, one: Dispatched, job: Any) -> bool:
+    async def start(self, dispatched: Dispatched, job: Any) -> bool:
         """Create the job in the worker, if the manager's server confirms that the worker is its home.
 
         Return whether this call created it. Raises `BarredError`.
         """
-        mirror, meta, name = one.mirror, one.workload.metadata, meta_of(job).name
+        mirror, meta, name = dispatched.mirror, dispatched.workload.metadata, meta_of(job).name
         assert mirror is not None
         now = await self.here.get(WORKLOAD, meta.name, meta.namespace)
         if now.metadata.uid != meta.uid or not _may_start(now, self.there.name):
             return False
         kind = mirror.kind.seen_as(dict)
-        document = await self.here.get(kind, name, one.namespace)
+        document = await self.here.get(kind, name, dispatched.namespace)
         if meta_of(document).uid != meta_of(job).uid:
             return False
         copy = mirror.copy(document, meta.name, self.origin, list_granted_podsets(now))
         try:
-            await self.there.client.create(kind, copy, one.namespace)
+            await self.there.client.create(kind, copy, dispatched.namespace)
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            if await self.find_copy(one, name) is None:
+            if await self.find_copy(dispatched, name) is None:
                 raise BarredError from None
             return False
         return True
 
-    async def is_barred(self, one: Dispatched) -> bool:
+    async def is_barred(self, dispatched: Dispatched) -> bool:
         """Return whether a foreign object has the name that an object of this manager would have."""
-        finds: list[Awaitable[Any]] = [self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)]
-        if one.mirror is not None:
-            finds += (self.there.client.find(one.mirror.kind, name, one.namespace) for name in one.job_names)
+        finds: list[Awaitable[Any]] = [
+            self.there.client.find(WORKLOAD, dispatched.workload.metadata.name, dispatched.namespace)
+        ]
+        if dispatched.mirror is not None:
+            finds += (
+                self.there.client.find(dispatched.mirror.kind, name, dispatched.namespace)
+                for name in dispatched.job_names
+            )
         if any(existing is not None and not self._is_ours(existing) for existing in await asyncio.gather(*finds)):
             return True
-        groups = one.groups(one.jobs)
-        looks = (companions.is_barred(self.there.client, group, one.namespace, self.origin) for group in groups)
+        groups = dispatched.groups(dispatched.jobs)
+        looks = (companions.is_barred(self.there.client, group, dispatched.namespace, self.origin) for group in groups)
         return any(await asyncio.gather(*looks))
 
-    async def _read_clone(self, one: Dispatched) -> Workload | None:
-        clone = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
+    async def _read_clone(self, dispatched: Dispatched) -> Workload | None:
+        clone = await self.there.client.find(WORKLOAD, dispatched.workload.metadata.name, dispatched.namespace)
         return add_time_zone(clone) if clone is not None and self._is_ours(clone) else None
 
-    async def _read_jobs(self, one: Dispatched) -> Copies:
+    async def _read_jobs(self, dispatched: Dispatched) -> Copies:
         """Read the workload's jobs by name. If the set of jobs may change, also read them by the workload's name."""
-        existing_jobs = await asyncio.gather(*(self.find_copy(one, name) for name in one.job_names))
-        jobs = [(one.mirror.kind, job) for job in existing_jobs if job is not None] if one.mirror is not None else []
-        if one.mirror is None or is_group(one.workload.metadata):
+        existing_jobs = await asyncio.gather(*(self.find_copy(dispatched, name) for name in dispatched.job_names))
+        jobs = (
+            [(dispatched.mirror.kind, job) for job in existing_jobs if job is not None]
+            if dispatched.mirror is not None
+            else []
+        )
+        if dispatched.mirror is None or is_group(dispatched.workload.metadata):
             kinds = (
-                [one.mirror.kind] if one.mirror is not None else sorted(self.there.served, key=lambda kind: kind.kind)
+                [dispatched.mirror.kind]
+                if dispatched.mirror is not None
+                else sorted(self.there.served, key=lambda kind: kind.kind)
             )
-            lists = await asyncio.gather(*(self._list_jobs_of_workload(one, kind) for kind in kinds))
+            lists = await asyncio.gather(*(self._list_jobs_of_workload(dispatched, kind) for kind in kinds))
             named = {meta_of(job).name for _, job in jobs}
             jobs += [(kind, job) for kind, job in chain.from_iterable(lists) if meta_of(job).name not in named]
-        return one.split(jobs)
+        return dispatched.split(jobs)
 
-    async def _list_jobs_of_workload(self, one: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
-        name, labels = one.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
+    async def _list_jobs_of_workload(self, dispatched: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
+        name, labels = dispatched.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
         if not names.label_value(name):  # then the name is also a label of each of its jobs
             labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
-        jobs = (await self.there.client.list(kind, one.namespace, labels=labels)).items
+        jobs = (await self.there.client.list(kind, dispatched.namespace, labels=labels)).items
         ours = (job for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name)
         return [(kind, add_time_zone(job)) for job in ours]
 
-    async def find_copy(self, one: Dispatched, name: str) -> Any:
+    async def find_copy(self, dispatched: Dispatched, name: str) -> Any:
         """Return the copy of a job, read from the worker's server; None if there is none."""
-        if one.mirror is None:
+        if dispatched.mirror is None:
             return None
-        job = await self.there.client.find(one.mirror.kind, name, one.namespace)
+        job = await self.there.client.find(dispatched.mirror.kind, name, dispatched.namespace)
         return add_time_zone(job) if job is not None and self._is_ours(job) else None
 
     def _is_ours(self, obj: Any) -> bool:

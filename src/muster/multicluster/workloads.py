@@ -227,53 +227,53 @@ class DispatchController(Reconciler):
         here = tuple(job for owner, job in owner_jobs if job is not None and meta_of(job).uid == owner.uid)
         return Dispatched(workload, owners, mirror, here)
 
-    def _make_view(self, one: Dispatched) -> DispatchView:
-        home = home_of(one.workload.metadata)
+    def _make_view(self, dispatched: Dispatched) -> DispatchView:
+        home = home_of(dispatched.workload.metadata)
         checks = self._select_multikueue_checks()
-        name = of_workload(one.workload.status, checks)
+        name = of_workload(dispatched.workload.status, checks)
         parameters = checks[name].spec.parameters if name else None
         config = self._configs.get(parameters.name) if parameters is not None else None
         chosen = config.spec.clusters if config is not None else ()
         clusters = dict.fromkeys((*chosen, *filter(None, (home,)), *self._fleet.list_names()))
-        remotes = tuple(self._make_remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
-        if name and not home and one.cluster_queue:
-            remotes = self._prospects.find_remotes(one.workload, remotes)
+        remotes = tuple(self._make_remote(cluster, dispatched, chosen_for=cluster in chosen) for cluster in clusters)
+        if name and not home and dispatched.cluster_queue:
+            remotes = self._prospects.find_remotes(dispatched.workload, remotes)
         return DispatchView(
-            one.workload,
+            dispatched.workload,
             name,
             home,
-            one.objection,
-            mirrored=self._is_mirrored(one, home),
-            ended_since=self._steps.note_end(one) if home else None,
+            dispatched.objection,
+            mirrored=self._is_mirrored(dispatched, home),
+            ended_since=self._steps.note_end(dispatched) if home else None,
             remotes=remotes,
-            lead=self._prospects.lead(one.key),
+            lead=self._prospects.lead(dispatched.key),
         )
 
     def _select_multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
         return {check.metadata.name: check for check in checks}
 
-    def _make_remote(self, cluster: str, one: Dispatched, *, chosen_for: bool) -> Remote:
+    def _make_remote(self, cluster: str, dispatched: Dispatched, *, chosen_for: bool) -> Remote:
         there = self._fleet.get(cluster)
         if there is None:
             return Remote(cluster, chosen_for, lost_since=self._unknown.setdefault(cluster, self._clock.now()))
         self._unknown.pop(cluster, None)
-        chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
-        copies = self._steps.worker(there).list_copies(one)
-        barred = len(copies.own) < len(one.job_names) and cluster in self._steps.list_barred(one.key)
-        clone, job, is_tried = there.workload(one.key), one.summarize(copies), there.activity is not None
+        chosen_for = chosen_for and (dispatched.mirror is None or there.serves(dispatched.mirror.kind))
+        copies = self._steps.worker(there).list_copies(dispatched)
+        barred = len(copies.own) < len(dispatched.job_names) and cluster in self._steps.list_barred(dispatched.key)
+        clone, job, is_tried = there.workload(dispatched.key), dispatched.summarize(copies), there.activity is not None
         return Remote(cluster, chosen_for, there.lost_since, clone, job, is_barred=barred, is_tried=is_tried)
 
-    def _is_mirrored(self, one: Dispatched, home: str) -> bool:
+    def _is_mirrored(self, dispatched: Dispatched, home: str) -> bool:
         """Return whether the clone at home has finished and the manager's jobs show that their copies have."""
         there = self._fleet.get(home)
-        clone = there.workload(one.key) if there is not None else None
+        clone = there.workload(dispatched.key) if there is not None else None
         if there is None or clone is None or not is_true(clone.status.conditions, FINISHED):
             return False
-        copies = self._steps.worker(there).list_copies(one).own
-        return all(self._is_shown(one, job, copies.get(meta_of(job).name)) for job in one.jobs)
+        copies = self._steps.worker(there).list_copies(dispatched).own
+        return all(self._is_shown(dispatched, job, copies.get(meta_of(job).name)) for job in dispatched.jobs)
 
-    def _is_shown(self, one: Dispatched, job: Any, copy: Any | None) -> bool:
+    def _is_shown(self, dispatched: Dispatched, job: Any, copy: Any | None) -> bool:
         """Return whether a job in the manager shows that its copy at home has finished.
 
         Return True, too, if nothing more can be shown: the kind has no mirror, or the manager's server refused the
@@ -282,13 +282,13 @@ class DispatchController(Reconciler):
 
         copy: the cached copy. None, or a running copy, proves nothing, because the watch may be behind.
         """
-        mirror, meta = one.mirror, meta_of(job)
+        mirror, meta = dispatched.mirror, meta_of(job)
         if mirror is None:
             return True
-        if copy is not None and self._steps.is_last(one, copy):
-            return self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {}
+        if copy is not None and self._steps.is_last(dispatched, copy):
+            return self._steps.is_unshown(dispatched, copy) or mirror.status(job, copy) == {}
         is_going = meta.deletion_timestamp is not None
-        return is_going or mirror.has_ended(job) or self._steps.was_read(one, meta.name)
+        return is_going or mirror.has_ended(job) or self._steps.was_read(dispatched, meta.name)
 
     # Steps.
 
@@ -296,76 +296,88 @@ class DispatchController(Reconciler):
         for decision in records:
             self._decided(decision)
 
-    async def _move_home(self, one: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]) -> Result:
+    async def _move_home(
+        self, dispatched: Dispatched, view: DispatchView, home: str, records: tuple[Decision, ...]
+    ) -> Result:
         """Store the home; return when to decide again.
 
         The home is given up only if the cluster is lost, if the workload has finished there permanently, or if a read
         of the cluster shows none of the workload's objects.
         """
         before, there = view.home, self._fleet.get(view.home)
-        if there is None or there.lost_since is not None or self._has_ended_for_good(one, view, there):
-            await self._store_home(one, home)
+        if there is None or there.lost_since is not None or self._has_ended_for_good(dispatched, view, there):
+            await self._store_home(dispatched, home)
             self._record(records)
             return 0.0
-        leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home, records=records),))
-        self._errands.want(one.key, {before: Errand(("leave", home), leave)})
+        leave = partial(self._run_steps, before, dispatched, (partial(self._leave_home, home=home, records=records),))
+        self._errands.want(dispatched.key, {before: Errand(("leave", home), leave)})
         return None
 
-    def _has_ended_for_good(self, one: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
+    def _has_ended_for_good(self, dispatched: Dispatched, view: DispatchView, home: RemoteCluster) -> bool:
         """Return whether the cache proves that the workload has finished at home, and no creation request is pending.
 
         The cache must show the finished job: a missing job, or a missing pod of a group, proves nothing.
         """
-        if not home.is_certain or is_group(one.workload.metadata) or self._steps.unsettled_seconds(one) > 0:
+        if (
+            not home.is_certain
+            or is_group(dispatched.workload.metadata)
+            or self._steps.unsettled_seconds(dispatched) > 0
+        ):
             return False
         remote = next((remote for remote in view.remotes if remote.cluster == home.name), None)
         if remote is None or remote.job is None or not remote.job.ended:
             return False
-        return has_ended_for_good(one.workload, remote)
+        return has_ended_for_good(dispatched.workload, remote)
 
-    async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str, records: tuple[Decision, ...]) -> Result:
-        if (wait := self._steps.unsettled_seconds(one)) > 0:
+    async def _leave_home(
+        self, worker: Worker, dispatched: Dispatched, *, home: str, records: tuple[Decision, ...]
+    ) -> Result:
+        if (wait := self._steps.unsettled_seconds(dispatched)) > 0:
             return wait
-        clear = is_clear(one.workload, await worker.read_remote(one))
+        clear = is_clear(dispatched.workload, await worker.read_remote(dispatched))
         if not (clear and await worker.there.is_same_cluster()):  # otherwise another cluster may have answered
             return GOING_SECONDS
-        await self._store_home(one, home)
+        await self._store_home(dispatched, home)
         self._record(records)
         return 0.0
 
-    async def _store_home(self, one: Dispatched, home: str) -> None:
-        meta = one.workload.metadata
+    async def _store_home(self, dispatched: Dispatched, home: str) -> None:
+        meta = dispatched.workload.metadata
         patch: dict[str, Any] = {"annotations": {HOME_ANNOTATION: home or None, REFUSED_ANNOTATION: None}}
-        if not home and is_true(one.workload.status.conditions, FINISHED) and not is_group(meta):
+        if not home and is_true(dispatched.workload.status.conditions, FINISHED) and not is_group(meta):
             # Nothing else holds the finalizer of a job's ended workload (`Workloads.remove_finalizer`).
             left = [finalizer for finalizer in meta.finalizers if finalizer != RESOURCE_IN_USE_FINALIZER]
             patch["finalizers"] = left or None
-        self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, {"metadata": patch}))
+        self._known.wrote(await self._client.patch_object(WORKLOAD, dispatched.workload, {"metadata": patch}))
 
-    async def _carry_out(self, one: Dispatched, plan: DispatchPlan) -> Result:
-        if plan.status != one.workload.status:
-            one = await self._store_status(one, plan.status)
+    async def _carry_out(self, dispatched: Dispatched, plan: DispatchPlan) -> Result:
+        if plan.status != dispatched.workload.status:
+            dispatched = await self._store_status(dispatched, plan.status)
         for note in plan.notes:
-            self._record_event(one.workload, note)
-        self._errands.want(one.key, self._list_errands(one, plan))
-        if plan.stopped and one.mirror is not None:  # last, because the manager's server may refuse it permanently
-            for job in one.jobs:
-                await self._steps.write_status(one, job, one.mirror.make_stop_patch(job, self._clock.now()))
+            self._record_event(dispatched.workload, note)
+        self._errands.want(dispatched.key, self._list_errands(dispatched, plan))
+        if (
+            plan.stopped and dispatched.mirror is not None
+        ):  # last, because the manager's server may refuse it permanently
+            for job in dispatched.jobs:
+                await self._steps.write_status(
+                    dispatched, job, dispatched.mirror.make_stop_patch(job, self._clock.now())
+                )
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
-    async def _store_status(self, one: Dispatched, status: WorkloadStatus) -> Dispatched:
+    async def _store_status(self, dispatched: Dispatched, status: WorkloadStatus) -> Dispatched:
         """Store the status of the workload; return the stored workload, from which clones can be made."""
-        before = one.workload.status
+        before = dispatched.workload.status
         document = await self._client.patch_object(
-            WORKLOAD.seen_as(dict), one.workload, {"status": merge_patch(status, before)}, subresource="status"
+            WORKLOAD.seen_as(dict), dispatched.workload, {"status": merge_patch(status, before)}, subresource="status"
         )
         workload = WORKLOAD.typed(document)
         self._known.wrote(workload)
         if status.cluster_name and before.cluster_name is None:
-            self._metrics.count_admission(one.cluster_queue, status.cluster_name)
-        return replace(one, workload=workload, document=document)
+            self._metrics.count_admission(dispatched.cluster_queue, status.cluster_name)
+        return replace(dispatched, workload=workload, document=document)
 
-    def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
+    def _list_errands(self, dispatched: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
         """Return the errands of a plan, by cluster; a lost cluster gets none."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
@@ -375,24 +387,24 @@ class DispatchController(Reconciler):
             (plan.mirror, self._steps.mirror),
         ]
         if not plan.home:
-            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.list_barred(one.key))
+            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.list_barred(dispatched.key))
         steps: dict[str, tuple[Step, ...]] = {}
         for cluster, step in asked:
             there = self._fleet.get(cluster)
             if there is not None and there.lost_since is None:
                 steps[cluster] = (*steps.get(cluster, ()), step)
         return {
-            cluster: Errand(cluster_steps, partial(self._run_steps, cluster, one, cluster_steps))
+            cluster: Errand(cluster_steps, partial(self._run_steps, cluster, dispatched, cluster_steps))
             for cluster, cluster_steps in steps.items()
         }
 
-    async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
+    async def _run_steps(self, cluster: str, dispatched: Dispatched, steps: Iterable[Step]) -> Result:
         """Run these steps in a worker concurrently; return the least seconds until the next decision."""
         there = self._fleet.get(cluster)
         if there is None:
             return None
         worker = self._steps.worker(there)
-        return await await_all_steps(step(worker, one) for step in steps)
+        return await await_all_steps(step(worker, dispatched) for step in steps)
 
     def _log_failure(self, key: str, cluster: str, error: Exception) -> None:
         if self._prospects.end_head_start(key, cluster):
@@ -405,12 +417,12 @@ class DispatchController(Reconciler):
         self._recorder.event(make_reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
 
-def _find_subject(one: Dispatched) -> Subject:
+def _find_subject(dispatched: Dispatched) -> Subject:
     """Return the job of a workload, as a subject of records; the workload itself for a group of pods."""
-    meta = one.workload.metadata
-    if len(one.owners) == 1 and not is_group(meta):
-        return Subject(f"{one.namespace}/{one.owners[0].name}", one.owners[0].uid)
-    return Subject(one.key, meta.uid)
+    meta = dispatched.workload.metadata
+    if len(dispatched.owners) == 1 and not is_group(meta):
+        return Subject(f"{dispatched.namespace}/{dispatched.owners[0].name}", dispatched.owners[0].uid)
+    return Subject(dispatched.key, meta.uid)
 
 
 def has_decision_changed(old: Workload | None, new: Workload | None) -> bool:

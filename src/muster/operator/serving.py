@@ -36,12 +36,12 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def run_manager(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def run_manager(name: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run a manager and other tasks in the background until the context closes; log failures and continue.
 
-    what: the name in the log.
+    name: the name in the log.
     """
-    tasks = [asyncio.create_task(_run_and_log(what, each)) for each in (manager.run, *work)]
+    tasks = [asyncio.create_task(_run_and_log(name, each)) for each in (manager.run, *work)]
     try:
         yield
     finally:
@@ -49,10 +49,10 @@ async def run_manager(what: str, manager: Manager, *work: Callable[[], Awaitable
         await cancel(tasks)
 
 
-async def _run_and_log(what: str, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_and_log(name: str, work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except (BadAddressError, OSError) as error:
-        log.warning("no %s: %s", what, error)
+        log.warning("no %s: %s", name, error)
     except Exception:
-        log.exception("no %s any longer", what)
+        log.exception("no %s any longer", name)

@@ -46,7 +46,7 @@ def describe_cycle(
             rule="Growth" if workload.growth_of else "",
             waited=max(0.0, (now - workload.queued).total_seconds()),
             priority=workload.priority,
-            amounts=_measure(tree.queues.get(workload.queue), admission.assignment.usage),
+            amounts=_measure_amounts(tree.queues.get(workload.queue), admission.assignment.usage),
             pods=sum(podset.count for podset in admission.assignment.podsets),
         )
     for preemption in outcome.preemptions:
@@ -66,7 +66,7 @@ def describe_cycle(
                 pending.reason,
                 pending.message,
                 priority=workload.priority,
-                amounts=_measure(node, _list_requests(node, workload.podsets)),
+                amounts=_measure_amounts(node, _list_requests(node, workload.podsets)),
                 pods=sum(podset.count for podset in workload.podsets),
             )
 
@@ -90,7 +90,7 @@ def _describe_preemption(
             workload.queue,
             victim.reason,
             priority=workload.priority,
-            amounts=_measure(tree.queues.get(workload.queue), workload.usage or {}),
+            amounts=_measure_amounts(tree.queues.get(workload.queue), workload.usage or {}),
             others=(Other(by.job, by.uid, priority=preemptor.priority),),
         )
 
@@ -111,7 +111,7 @@ def _describe_preemptor(
         workload.queue,
         preemption.victims[0].reason if preemption.victims else "",
         priority=workload.priority,
-        amounts=_measure(tree.queues.get(workload.queue), preemption.assignment.usage),
+        amounts=_measure_amounts(tree.queues.get(workload.queue), preemption.assignment.usage),
         others=tuple(Other(victim.job, victim.uid, reason, priority) for victim, reason, priority in victims),
         others_in_all=len(preemption.victims) if len(preemption.victims) > MOST_OTHERS else None,
     )
@@ -130,7 +130,7 @@ def describe_eviction(plan: LifecyclePlan, subject: Subject, queue: str, now: da
     return None
 
 
-def _measure(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
+def _measure_amounts(node: Node | None, usage: Usage) -> tuple[Amount, ...]:
     """Return the requested amounts in `usage`, each with the node's nominal quota, usage and free amount.
 
     The result is empty without a node, and has only the first few amounts.

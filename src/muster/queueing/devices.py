@@ -116,7 +116,7 @@ def class_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, Devi
     by_resource: dict[str, DeviceClass] = {}
     for one in sorted(classes, key=lambda one: one.metadata.name):
         name, current = one.spec.extended_resource_name, by_resource.get(one.spec.extended_resource_name or "")
-        if name and (current is None or _creation_time(one) > _creation_time(current)):
+        if name and (current is None or _get_creation_time(one) > _get_creation_time(current)):
             by_resource[name] = one
     return by_resource
 
@@ -317,6 +317,6 @@ def _find_requests(path: str, spec: PodSpec, resource: str) -> Iterator[tuple[st
             yield f"{path}.{place}", str(quantity)
 
 
-def _creation_time(one: DeviceClass) -> float:
-    stamp = one.metadata.creation_timestamp
+def _get_creation_time(device_class: DeviceClass) -> float:
+    stamp = device_class.metadata.creation_timestamp
     return stamp.timestamp() if stamp is not None else 0.0

@@ -53,7 +53,7 @@ class ResourceRules(Struct, frozen=True):
 
 def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
     """Return the amounts that quotas count for one pod, in units of `quantity.parse_amount`. Raises `QuantityError`."""
-    requests = _zero_requests(pod) | pod_requests(pod)
+    requests = _make_zero_requests(pod) | pod_requests(pod)
     if rules.excluded:
         requests = {
             resource: amount for resource, amount in requests.items() if not resource.startswith(rules.excluded)
@@ -61,7 +61,7 @@ def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
     return _transform(requests, rules.transformations) if rules.transformations.keys() & requests.keys() else requests
 
 
-def _zero_requests(pod: PodSpec) -> dict[str, int]:
+def _make_zero_requests(pod: PodSpec) -> dict[str, int]:
     """Return a request of 0 for every resource that the pod names.
 
     So a pod that requests 0 GPUs gets a flavor for GPUs, as in Kueue.

@@ -183,8 +183,8 @@ def _get_descriptor(fileobj: Any) -> int:
     return fileobj if isinstance(fileobj, int) else fileobj.fileno()
 
 
-def _refuse(what: str) -> NoReturn:
-    raise OutsideWorldError(f"{what} cannot be waited for in virtual time; this belongs on a real event loop")
+def _refuse(operation: str) -> NoReturn:
+    raise OutsideWorldError(f"{operation} cannot be waited for in virtual time; this belongs on a real event loop")
 
 
 def _list_waiters() -> str:

@@ -107,7 +107,9 @@ def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
     yield from split_runs(block[position:])
 
 
-def record(what: AttemptRecord | Missing) -> bytes:
+def record(node_record: AttemptRecord | Missing) -> bytes:
     """Return the line of a raw log that contains a node's record."""
-    name, number = ("attempt", what.number) if isinstance(what, AttemptRecord) else ("missing", what.bytes)
+    name, number = (
+        ("attempt", node_record.number) if isinstance(node_record, AttemptRecord) else ("missing", node_record.bytes)
+    )
     return b"- %s F %d\n" % (name.encode(), number)

@@ -74,7 +74,7 @@ class Background:
         assert task is not None, "it runs in the loop"
         self._works.add(task)
         try:
-            return await _with_errors(work)
+            return await _convert_errors(work)
         finally:
             self._works.discard(task)
 
@@ -107,15 +107,15 @@ def get_background() -> Background:
     A forked process gets a new one, because it does not inherit threads.
     """
     with _TURN:
-        return _background_of(os.getpid())
+        return _make_background(os.getpid())
 
 
 @cache
-def _background_of(_pid: int) -> Background:
+def _make_background(_pid: int) -> Background:
     return Background()
 
 
-async def _with_errors(work: Coroutine[Any, Any, T]) -> T:
+async def _convert_errors(work: Coroutine[Any, Any, T]) -> T:
     """Await the coroutine, and return its result. Raises `Error` for expected failures."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError

@@ -44,7 +44,7 @@ class Job:
 
         Raises `TimeoutError` after the timeout; the job continues.
         """
-        return self._awaited(core.wait_for_ending(self._reference), timeout).code
+        return self._wait_for_end(core.wait_for_ending(self._reference), timeout).code
 
     def result(self, timeout: float | None = None) -> Any:
         """Wait until all workers are done; return the function's result.
@@ -55,7 +55,7 @@ class Job:
         error of the first worker that failed, `JobFailedError` if it ended without an error of the function, and
         `TimeoutError`. Results are unpickled, which is safe because only this user can write to their directory.
         """
-        return collect_result(self._awaited(core.wait_for_end(self._reference), timeout))
+        return collect_result(self._wait_for_end(core.wait_for_end(self._reference), timeout))
 
     def logs(self, rank: int | None = None) -> str:
         """Return the output so far. `rank` selects one worker; None returns all output, each line with its rank."""
@@ -90,7 +90,7 @@ class Job:
         """Change the number of workers of the job."""
         get_background().call(core.scale(self._reference, workers))
 
-    def _awaited(self, end: Coroutine[Any, Any, T], timeout: float | None) -> T:
+    def _wait_for_end(self, end: Coroutine[Any, Any, T], timeout: float | None) -> T:
         try:
             return get_background().call(end, timeout)
         except TimeoutError:

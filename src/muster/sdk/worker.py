@@ -98,10 +98,10 @@ def _make_call(call: bytes) -> _Made:
         value = function(*args, **kwargs)
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
-            return _outcome_of_error(leaving)
+            return _make_error_outcome(leaving)
         value = None
     except BaseException as error:  # noqa: BLE001 - it is for who asked
-        return _outcome_of_error(error)
+        return _make_error_outcome(error)
     try:
         return _make_outcome(RETURNED, "", _pickle(value))
     except BaseException as error:  # noqa: BLE001 - objects say themselves how they are pickled
@@ -109,7 +109,7 @@ def _make_call(call: bytes) -> _Made:
         return _make_outcome(FAILED, f"its result, a {kind}, cannot be pickled: {type(error).__name__}: {error}")
 
 
-def _outcome_of_error(error: BaseException) -> _Made:
+def _make_error_outcome(error: BaseException) -> _Made:
     """Return the outcome for an error that a call raised, including the error itself if it can be pickled."""
     below = error.__traceback__.tb_next if error.__traceback__ is not None else None
     text = "".join(traceback.format_exception(type(error), error, below))

@@ -155,9 +155,9 @@ class AutoExecutor:
         there = get_background()
         name = self.parameters.get("name")
         named = Work([name], work.call, (), work.trials, work.at_once) if name else work
-        return MusterJob(submit_work(there, named, self._options(can_resume=can_resume)))
+        return MusterJob(submit_work(there, named, self._make_options(can_resume=can_resume)))
 
-    def _options(self, *, can_resume: bool = False) -> Options:
+    def _make_options(self, *, can_resume: bool = False) -> Options:
         """Convert the parameters to options of `muster.run`.
 
         can_resume: whether the function has a method `checkpoint`.

@@ -17,7 +17,7 @@ from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helper
 def options(*, can_resume=False, **parameters):
     executor = AutoExecutor("logs")
     executor.update_parameters(**parameters)
-    return {name: value for name, value in executor._options(can_resume=can_resume).items() if name != "env"}
+    return {name: value for name, value in executor._make_options(can_resume=can_resume).items() if name != "env"}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_parameter_that_there_is_not_is_refused():
 
 def test_variables_are_passed_on_and_the_folder_with_them():
     executor = AutoExecutor("/logs/%j", muster_env={"A": "b"})
-    assert executor._options()["env"] == {"SUBMITIT_FOLDER": "/logs/%j", "A": "b"}
+    assert executor._make_options()["env"] == {"SUBMITIT_FOLDER": "/logs/%j", "A": "b"}
 
 
 @pytest.mark.parametrize(

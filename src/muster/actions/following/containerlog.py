@@ -102,10 +102,10 @@ class ContainerLog:
 
         Raises `ApiError` if the server permanently refuses to return the log.
         """
-        await self._copy()
+        await self._copy_output()
         await self._lines.finish()
 
-    async def _copy(self) -> None:
+    async def _copy_output(self) -> None:
         import asyncio  # reading a log once needs no event loop
 
         self._status_changed = asyncio.Event()

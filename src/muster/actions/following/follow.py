@@ -121,7 +121,7 @@ class Follower(Struct):
                 try:
                     for informer in informers:
                         await informer.synced.wait()
-                    return await self._until_finished(group, job, watched, pods, queue)
+                    return await self._follow_until_finished(group, job, watched, pods, queue)
                 finally:
                     for task in (*helpers, *self._copies):
                         task.cancel()
@@ -233,7 +233,7 @@ class Follower(Struct):
             return None
         return QueueWatch(self.client, self.clock, self.informer(WORKLOAD, labels=labels_of(job_uid)), job_uid)
 
-    async def _until_finished(
+    async def _follow_until_finished(
         self,
         group: asyncio.TaskGroup,
         first: JobRecord,

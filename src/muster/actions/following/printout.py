@@ -97,6 +97,8 @@ class Printout(msgspec.Struct, frozen=True):
         """Show the existing output of a job that runs in a worker cluster; nothing if `reach` is None.
 
         If the cluster cannot be reached, or has deleted the job, the user is warned.
+
+        number, previous: which attempts to show, as in `choose_attempts`.
         """
         if self.reach is None:
             return

@@ -147,5 +147,5 @@ def _has_timer(job: JobRecord) -> bool:
     return any(has_timer(container.command) for template in job.templates for container in template.spec.containers)
 
 
-def _describe_label(what: str, value: str, labels: Mapping[str, str], label: str) -> str:
-    return f"{what} {value} (was {labels.get(label) or 'none'})"
+def _describe_label(noun: str, value: str, labels: Mapping[str, str], label: str) -> str:
+    return f"{noun} {value} (was {labels.get(label) or 'none'})"

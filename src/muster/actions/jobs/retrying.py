@@ -83,7 +83,7 @@ async def prepare_retry(
     new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
     trials = job.indexes_of(unfinished_trials)
     try:
-        made = make_retry(manifest, trials, new, await _template_before(client, job))
+        made = make_retry(manifest, trials, new, await _find_template_before(client, job))
     except ValueError as error:
         raise UserError(f"{name}: {error}") from None
     return Repetition(Retry(new, trials, len(job.array)), sign_manifest(made, account))
@@ -98,7 +98,7 @@ def list_unfinished_ranks(job: JobRecord) -> list[int]:
     return (job.succeeded_trials | job.cancelled_trials).lowest_missing(len(job.array), len(job.array))
 
 
-async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
+async def _find_template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
     """Return the pod template of a job from before the queue injected fields.
 
     Returns None if the user cannot read the job's Workload.

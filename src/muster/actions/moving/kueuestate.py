@@ -35,7 +35,12 @@ class KueueState(Struct, frozen=True):
 def capture_state(
     replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
 ) -> KueueState:
-    """Return the state to restore later, from the current objects."""
+    """Return the state to restore later, from the current objects.
+
+    replicas: the number of replicas of Kueue's manager.
+    service: the Service of its webhooks; None if there is none.
+    namespace: Kueue's Namespace.
+    """
     spec = (service or {}).get("spec") or {}
     service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
     labels = (namespace.get("metadata") or {}).get("labels") or {}

@@ -161,23 +161,23 @@ async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> l
     return sentences
 
 
-async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
+async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
     """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
     If no job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command sees its
     quota as free.
     """
     sentences = []
-    for queue in what.local:
+    for queue in deletion.local:
         await client.delete_object(LOCAL_QUEUE, queue)
         sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
-    if what.cluster is not None:
-        await client.delete_object(CLUSTER_QUEUE, what.cluster)
-        is_used = any(one.endswith("continues") for one in what.using)
+    if deletion.cluster is not None:
+        await client.delete_object(CLUSTER_QUEUE, deletion.cluster)
+        is_used = any(one.endswith("continues") for one in deletion.using)
         if not is_used:
-            await wait_for_result(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
+            await wait_for_result(partial(_is_gone, client, deletion.cluster), clock, _RELEASE_SECONDS)
         later = " once what runs has ended" if is_used else ""
-        sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
+        sentences.append(f"clusterqueue/{deletion.cluster.metadata.name} deleted{later}")
     return sentences
 
 

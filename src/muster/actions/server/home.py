@@ -82,7 +82,7 @@ class Home(Struct, frozen=True):
         They do if no server runs in this home, and the login is newer than the last server of this home. If a server
         was started after the login, commands connect to it, even while it is down.
         """
-        stored, started = _written_at(self.login), _written_at(self.options)
+        stored, started = _find_write_time(self.login), _find_write_time(self.options)
         if stored is None or (started is not None and stored <= started):
             return False
         return self.server_pid() is None  # checked last, because it is slow and few homes have a login
@@ -124,21 +124,21 @@ class Home(Struct, frozen=True):
 
     def make(self) -> None:
         """Create the directory, accessible to this user only. Raises `UserError`."""
-        with self._explaining_errors():
+        with self._explain_errors():
             make_directory(self.path)
 
     def require_ours(self) -> None:
         """Raise `UserError` if another user owns or can change the home."""
         if self._is_empty():  # an empty home contains nothing to trust, and a server restricts its mode at the start
             return
-        with self._explaining_errors():
+        with self._explain_errors():
             require_directory(self.path)
             for secret in _SECRETS:
                 for file in self.path.glob(secret):
                     require_file(file)
 
     @contextmanager
-    def _explaining_errors(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except NotOursError as error:
@@ -174,7 +174,7 @@ def _read_holder(lock: int) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def _written_at(path: Path) -> int | None:
+def _find_write_time(path: Path) -> int | None:
     """Return a file's modification time in nanoseconds; None if the file is missing or not accessible."""
     try:
         return path.stat().st_mtime_ns

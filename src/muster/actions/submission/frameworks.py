@@ -29,7 +29,7 @@ def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
     The values refer to `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT` and `MUSTER_ROLE_RANK`, which must precede
     them in the environment.
     """
-    rank = _rank_in_role(gang)
+    rank = _choose_rank_variable(gang)
     values = dict.fromkeys(RANKS, "$(RANK)") | {
         "GROUP_WORLD_SIZE": "$(WORLD_SIZE)",
         "CROSS_SIZE": "$(WORLD_SIZE)",
@@ -42,7 +42,7 @@ def framework_variables(gang: Gang, role: Role) -> dict[str, dict[str, Any]]:
     }
     if cluster := _make_tensorflow_cluster(gang):
         values["TF_CONFIG"] = (
-            f'{{"cluster":{json.dumps(cluster)},"task":{{"type":"{_task_type(gang, role)}","index":{rank}}}}}'
+            f'{{"cluster":{json.dumps(cluster)},"task":{{"type":"{_choose_task_type(gang, role)}","index":{rank}}}}}'
         )
     return {name: {"value": value} for name, value in values.items()}
 
@@ -70,11 +70,11 @@ def host_pattern(gang: Gang, role: Role) -> str:
     return host_name(gang, role, 0).replace("-0.", "-{}.")
 
 
-def _rank_in_role(gang: Gang) -> str:
+def _choose_rank_variable(gang: Gang) -> str:
     return "$(MUSTER_ROLE_RANK)" if gang.roles else "$(RANK)"
 
 
-def _task_type(gang: Gang, role: Role) -> str:
+def _choose_task_type(gang: Gang, role: Role) -> str:
     return role.name if gang.roles else "worker"
 
 
@@ -85,7 +85,7 @@ def _make_tensorflow_cluster(gang: Gang) -> dict[str, list[str]]:
     TensorFlow's servers bind their port on all addresses, and workers may share a machine, so each worker has another
     port.
     """
-    names = {_task_type(gang, role) for role in gang.parts}
+    names = {_choose_task_type(gang, role) for role in gang.parts}
     if not 1 < gang.size <= _MOST_TASKS or gang.elastic is not None or not names <= _TASKS:
         return {}
     cluster: dict[str, list[str]] = {}
@@ -93,6 +93,6 @@ def _make_tensorflow_cluster(gang: Gang) -> dict[str, list[str]]:
     for role in gang.parts:
         addresses = [f"{host_name(gang, role, index)}:{port + index}" for index in range(role.workers)]
         port += role.workers
-        if (task := _task_type(gang, role)) != _OUTSIDE:
+        if (task := _choose_task_type(gang, role)) != _OUTSIDE:
             cluster[task] = addresses
     return cluster

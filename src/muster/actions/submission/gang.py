@@ -242,7 +242,11 @@ def _is_text(text: str) -> bool:
 
 
 def name_for(command: Sequence[str], suffix: str, room: int) -> str:
-    """Return a job name derived from the command: `train-digits-x7k2p` for `python examples/train_digits.py`."""
+    """Return a job name derived from the command: `train-digits-x7k2p` for `python examples/train_digits.py`.
+
+    suffix: the random end of the name.
+    room: the maximum number of characters.
+    """
     words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if PurePath(word).suffix in (".py", ".sh")]
     stem = PurePath((scripts or words or ["run"])[0]).stem

@@ -107,11 +107,11 @@ class Sweep(Struct, frozen=True):
         upstream: whether Kubernetes' own Job controller runs the job. It counts failures only.
         """
         index = (
-            {_INDEX: _annotation_reference(COMPLETION_INDEX)}
+            {_INDEX: _make_annotation_reference(COMPLETION_INDEX)}
             if self.array.is_plain
             else {_ARRAY: {"value": str(self.array)}}
         )
-        return index | {_ATTEMPT: _annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
+        return index | {_ATTEMPT: _make_annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
 
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command of a trial for a manifest.
@@ -209,7 +209,7 @@ def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[s
     return template | {"spec": template["spec"] | {"containers": [changed, *others]}}
 
 
-def _annotation_reference(key: str) -> dict[str, Any]:
+def _make_annotation_reference(key: str) -> dict[str, Any]:
     """Return the value of an environment variable that reads an annotation of the pod."""
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
 

@@ -122,7 +122,7 @@ def _make_volumes(gang: Gang) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the volumes of a worker with their mounts: for the size of an elastic gang, and for data of the job."""
     volumes: list[tuple[dict[str, Any], dict[str, Any]]] = []
     if gang.elastic is not None:
-        file = {"path": _WORLD_FILE, "fieldRef": _annotation_reference(WORLD_ANNOTATION)}
+        file = {"path": _WORLD_FILE, "fieldRef": _make_annotation_reference(WORLD_ANNOTATION)}
         mount = {"name": "muster", "mountPath": _WORLD_DIRECTORY, "readOnly": True}
         volumes.append(({"name": "muster", "downwardAPI": {"items": [file]}}, mount))
     if gang.state:
@@ -187,8 +187,8 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
         return variables | master | _make_attempt_variable(gang) | identity
     size: dict[str, Any] = {"value": str(gang.size)}
     if gang.elastic is not None:  # the size when the worker starts; the file contains later sizes
-        size = {"valueFrom": {"fieldRef": _annotation_reference(FIRST_SIZE_ANNOTATION)}}
-    index: dict[str, Any] = {"valueFrom": {"fieldRef": _annotation_reference(COMPLETION_INDEX)}}
+        size = {"valueFrom": {"fieldRef": _make_annotation_reference(FIRST_SIZE_ANNOTATION)}}
+    index: dict[str, Any] = {"valueFrom": {"fieldRef": _make_annotation_reference(COMPLETION_INDEX)}}
     variables |= {
         "RANK": index if first == 0 else {"value": str(first)},
         "WORLD_SIZE": size,
@@ -232,6 +232,6 @@ def master_address(gang: Gang) -> str:
     return host_name(gang, gang.parts[0], 0)
 
 
-def _annotation_reference(key: str) -> dict[str, str]:
+def _make_annotation_reference(key: str) -> dict[str, str]:
     """Return a reference to an annotation of the pod, for the value of an environment variable."""
     return {"fieldPath": f"metadata.annotations['{key}']"}

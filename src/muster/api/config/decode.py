@@ -83,7 +83,7 @@ class _Reader:
                 items = self._of(list, value, path, "a list")
                 return tuple(self._decode_items(items, type_, path))
             case inspect.DictType():
-                return self._map(self._of(dict, value, path, "a mapping"), type_, path)
+                return self._decode_map(self._of(dict, value, path, "a mapping"), type_, path)
             case inspect.LiteralType():
                 if value not in type_.values:
                     raise self._record_problem(path, unsupported("", value, map(str, type_.values)).body)
@@ -101,7 +101,7 @@ class _Reader:
                 continue
         return decoded
 
-    def _map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
+    def _decode_map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
         inner, extra = _strip_optional(type_.value_type)
         decoded = {}
         for name, member in members.items():
@@ -140,9 +140,9 @@ class _Reader:
                     raise self._record_problem(path, f"must be a quantity such as 500m or 2Gi, not {_show(value)}")
                 return value
 
-    def _of(self, type_: type[T], value: Any, path: str, what: str) -> T:
+    def _of(self, type_: type[T], value: Any, path: str, expected: str) -> T:
         if not isinstance(value, type_):
-            raise self._record_problem(path, f"must be {what}, not {_show(value)}")
+            raise self._record_problem(path, f"must be {expected}, not {_show(value)}")
         return value
 
     def _record_problem(self, path: str, sentence: str) -> _Unusable:

@@ -103,7 +103,7 @@ def complete_settings(written: ConfigurationFile, version: str) -> Configuration
     return Configuration(**same | {
         "managed_jobs_namespace_selector": selector,
         "wait_for_pods_ready": _wait_for_pods_ready(written, version),
-        "fair_sharing": _fair_sharing(written.fair_sharing, version),
+        "fair_sharing": _convert_fair_sharing(written.fair_sharing, version),
         "integrations": Integrations(**integrations),
     })  # fmt: skip
 
@@ -129,7 +129,7 @@ def _wait_for_pods_ready(written: ConfigurationFile, version: str) -> WaitForPod
     )
 
 
-def _fair_sharing(written: WrittenFairSharing | None, version: str) -> FairSharing | None:
+def _convert_fair_sharing(written: WrittenFairSharing | None, version: str) -> FairSharing | None:
     if written is None or (version == V1BETA1 and not written.enable):
         return None
     strategies = written.preemption_strategies

@@ -49,29 +49,29 @@ def validate_configuration(written: ConfigurationFile, configuration: Configurat
     if configuration.wait_for_pods_ready is not None:
         yield from _wait_for_pods_ready(configuration.wait_for_pods_ready)
     yield from _validate_integrations(configuration)
-    yield from _multi_kueue(configuration)
+    yield from _validate_multi_kueue(configuration)
     if configuration.fair_sharing is not None:
-        yield from _fair_sharing(configuration.fair_sharing)
+        yield from _validate_fair_sharing(configuration.fair_sharing)
     if configuration.admission_fair_sharing is not None:
-        yield from _admission_fair_sharing(configuration.admission_fair_sharing)
+        yield from _validate_admission_fair_sharing(configuration.admission_fair_sharing)
     yield from _validate_certificates(configuration)
     yield from rules_resources.validate_resources(configuration)
     yield from _validate_namespaces(configuration)
     workloads = configuration.object_retention_policies.workloads
     path = "objectRetentionPolicies.workloads"
-    yield from _not_before(f"{path}.afterFinished", workloads.after_finished)
-    yield from _not_before(f"{path}.afterDeactivatedByKueue", workloads.after_deactivated_by_kueue)
+    yield from _validate_not_negative(f"{path}.afterFinished", workloads.after_finished)
+    yield from _validate_not_negative(f"{path}.afterDeactivatedByKueue", workloads.after_deactivated_by_kueue)
     yield from _validate_tls(configuration)
     yield from _validate_visibility(configuration)
     yield from _validate_webhook(configuration)
-    yield from _leader_election(configuration)
+    yield from _validate_leader_election(configuration)
     yield from rules_metrics.validate_custom_labels(configuration.metrics.custom_labels)
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
-    yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
-    yield from _not_before(f"{path}.recoveryTimeout", scheduling.recovery_timeout)
+    yield from _validate_not_negative(f"{path}.minimumRunTime", scheduling.minimum_run_time)
+    yield from _validate_not_negative(f"{path}.recoveryTimeout", scheduling.recovery_timeout)
     history, place = configuration.muster.history, "muster.history"
-    yield from _not_before(f"{place}.maxAge", history.max_age)
+    yield from _validate_not_negative(f"{place}.maxAge", history.max_age)
     yield from not_negative(f"{place}.maxRecords", history.max_records)
     yield from not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
     yield from rules_dashboard.validate_dashboard("muster.dashboard", configuration.muster.dashboard)
@@ -107,7 +107,7 @@ def _validate_spellings(written: ConfigurationFile) -> Errors:
         yield forbidden("waitForPodsReady.timeoutSeconds", sentence)
 
 
-def _not_before(path: str, duration: int | None) -> Errors:
+def _validate_not_negative(path: str, duration: int | None) -> Errors:
     """Check that the duration is 0 or more."""
     if duration is not None and duration < 0:
         yield invalid(path, durations.format(duration), NOT_NEGATIVE)
@@ -118,9 +118,9 @@ def _wait_for_pods_ready(wait: WaitForPodsReady) -> Errors:
     timeout = f"{path}.timeout" if wait.clock == "Admitted" else f"{path}.timeoutSeconds"
     if wait.timeout == 0:
         yield required(timeout, "must be specified")
-    yield from _not_before(timeout, wait.timeout)
+    yield from _validate_not_negative(timeout, wait.timeout)
     if wait.recovery_timeout != wait.timeout:  # if they are equal, another rule reports the error
-        yield from _not_before(f"{path}.recoveryTimeout", wait.recovery_timeout)
+        yield from _validate_not_negative(f"{path}.recoveryTimeout", wait.recovery_timeout)
     strategy = wait.requeuing_strategy
     yield from not_negative(f"{path}.requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count)
     yield from not_negative(f"{path}.requeuingStrategy.backoffBaseSeconds", strategy.backoff_base_seconds)
@@ -147,14 +147,14 @@ def _validate_integrations(configuration: Configuration) -> Errors:
         managed.add(kind)
 
 
-def _multi_kueue(configuration: Configuration) -> Errors:
+def _validate_multi_kueue(configuration: Configuration) -> Errors:
     path, multi = "multiKueue", configuration.multi_kueue
-    yield from _not_before(f"{path}.gcInterval", multi.gc_interval)
-    yield from _not_before(f"{path}.workerLostTimeout", multi.worker_lost_timeout)
+    yield from _validate_not_negative(f"{path}.gcInterval", multi.gc_interval)
+    yield from _validate_not_negative(f"{path}.workerLostTimeout", multi.worker_lost_timeout)
     if sentences := names.label_value(multi.origin):
         yield invalid(f"{path}.origin", multi.origin, ",".join(sentences))
-    yield from _dispatched_frameworks(configuration)
-    yield from _cluster_profile(f"{path}.clusterProfile", multi)
+    yield from _validate_dispatched_frameworks(configuration)
+    yield from _validate_cluster_profile(f"{path}.clusterProfile", multi)
     if multi.dispatcher_name.startswith("muster.dev/") and multi.dispatcher_name != EARLIEST_START:
         yield unsupported(f"{path}.dispatcherName", multi.dispatcher_name, [EARLIEST_START])
     dispatcher = multi.incremental_dispatcher_config
@@ -169,7 +169,7 @@ def _multi_kueue(configuration: Configuration) -> Errors:
             yield invalid(f"{inside}.stepSize", dispatcher.step_size, "must be greater than or equal to 1")
 
 
-def _dispatched_frameworks(configuration: Configuration) -> Errors:
+def _validate_dispatched_frameworks(configuration: Configuration) -> Errors:
     enabled = set(configuration.integrations.frameworks) - frameworks.NOT_DISPATCHED
     built_in = {kind for name, kind in frameworks.FRAMEWORKS.items() if name in enabled}
     seen = set()
@@ -186,7 +186,7 @@ def _dispatched_frameworks(configuration: Configuration) -> Errors:
         seen.add(kind)
 
 
-def _cluster_profile(path: str, multi: MultiKueue) -> Errors:
+def _validate_cluster_profile(path: str, multi: MultiKueue) -> Errors:
     profile = multi.cluster_profile
     if profile is None:
         return
@@ -214,7 +214,7 @@ def _validate_providers(path: str, providers: tuple[AccessProvider, ...]) -> Err
             yield unsupported(f"{inside}.interactiveMode", credentials.interactive_mode, _INTERACTIVE_MODES)
 
 
-def _fair_sharing(sharing: FairSharing) -> Errors:
+def _validate_fair_sharing(sharing: FairSharing) -> Errors:
     path = "fairSharing.preemptionStrategies"
     if not sharing.preemption_strategies:
         yield required(path, "must be specified")
@@ -222,9 +222,9 @@ def _fair_sharing(sharing: FairSharing) -> Errors:
         yield unsupported(path, sharing.preemption_strategies, (",".join(strategies) for strategies in _STRATEGIES))
 
 
-def _admission_fair_sharing(sharing: AdmissionFairSharing) -> Errors:
+def _validate_admission_fair_sharing(sharing: AdmissionFairSharing) -> Errors:
     path = "admissionFairSharing"
-    yield from _not_before(f"{path}.usageHalfLifeTime", sharing.usage_half_life_time)
+    yield from _validate_not_negative(f"{path}.usageHalfLifeTime", sharing.usage_half_life_time)
     if sharing.usage_sampling_interval <= 0:
         interval = durations.format(sharing.usage_sampling_interval)
         yield invalid(f"{path}.usageSamplingInterval", interval, "must be greater than 0")
@@ -289,7 +289,7 @@ def _validate_webhook(configuration: Configuration) -> Errors:
         yield invalid("webhook.port", port, f"must be a valid port number (1-{_MAX_PORT})")
 
 
-def _leader_election(configuration: Configuration) -> Errors:
+def _validate_leader_election(configuration: Configuration) -> Errors:
     """Check client-go's rules of leader election, whose violation ends upstream's start."""
     path, election = "leaderElection", configuration.leader_election
     if not election.leader_elect:

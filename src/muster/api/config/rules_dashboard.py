@@ -26,10 +26,10 @@ def validate_dashboard(path: str, dashboard: Dashboard) -> Errors:
         return
     if dashboard.token_header:
         yield forbidden(f"{path}.tokenHeader", "may not be given together with identityHeaders")
-    yield from _identity_headers(f"{path}.identityHeaders", identity)
+    yield from _validate_identity_headers(f"{path}.identityHeaders", identity)
 
 
-def _identity_headers(path: str, identity: IdentityHeaders) -> Errors:
+def _validate_identity_headers(path: str, identity: IdentityHeaders) -> Errors:
     if not identity.user_header:
         yield required(f"{path}.userHeader", "must be specified")
     yield from _validate_headers(path, identity)

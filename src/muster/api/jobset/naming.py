@@ -4,7 +4,10 @@ from muster.api.jobset import Coordinator, JobSet
 
 
 def job_name(job_set: JobSet, role: str, index: int) -> str:
-    """Return the name of one of the JobSet's Jobs."""
+    """Return the name of one of the JobSet's Jobs.
+
+    index: the number of the Job in its role, from 0.
+    """
     return f"{job_set.metadata.name}-{role}-{index}"
 
 

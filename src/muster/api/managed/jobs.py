@@ -168,13 +168,13 @@ def find_forbidden_changes(
     new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool
 ) -> Errors:
     """Yield the forbidden changes of a job's queueing metadata, most of which may change only while it is suspended."""
-    yield from _queue_change(new, old, around, suspended=suspended)
+    yield from _validate_queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
         yield from validate_immutable(_find_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
     if not (suspended and was_suspended):
         path, label = _describe_label(MAX_EXEC_TIME_SECONDS_LABEL), MAX_EXEC_TIME_SECONDS_LABEL
         yield from validate_immutable(path, new.labels.get(label, ""), old.labels.get(label, ""))
-    yield from _priority_change(new, old, suspended=suspended)
+    yield from _validate_priority_change(new, old, suspended=suspended)
     if _asks_for_size(new) != _asks_for_size(old):
         yield invalid(annotation_path(ELASTIC_JOB), _asks_for_size(new), IMMUTABLE)
     is_marked = ELASTIC_ANNOTATION in new.annotations
@@ -184,7 +184,7 @@ def find_forbidden_changes(
     yield from fewer_gates(new, old)
 
 
-def _queue_change(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool) -> Errors:
+def _validate_queue_change(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool) -> Errors:
     now, before = new.labels.get(QUEUE_NAME_LABEL, ""), old.labels.get(QUEUE_NAME_LABEL, "")
     if not suspended:
         yield from validate_immutable(_describe_label(QUEUE_NAME_LABEL), now, before)
@@ -194,7 +194,7 @@ def _queue_change(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, sus
         )
 
 
-def _priority_change(new: ObjectMeta, old: ObjectMeta, *, suspended: bool) -> Errors:
+def _validate_priority_change(new: ObjectMeta, old: ObjectMeta, *, suspended: bool) -> Errors:
     now, before = new.labels.get(PRIORITY_CLASS_LABEL, ""), old.labels.get(PRIORITY_CLASS_LABEL, "")
     path = _describe_label(PRIORITY_CLASS_LABEL)
     if now and not before and not suspended:

@@ -220,24 +220,30 @@ def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError
     """Return the errors in an update of a pod's labels and annotations that control queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = find_forbidden_changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
-    return list(chain(_validate_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
+    return list(
+        chain(_validate_rules(new.metadata, old.metadata), common, _validate_group_change(new.metadata, old.metadata))
+    )
 
 
 def _validate_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     of_topology = validate_annotations("metadata.annotations", meta.annotations)
     return chain(
-        new_rules(meta, old), _managed_label(meta), _validate_group(meta), _validate_prebuilt(meta), of_topology
+        new_rules(meta, old),
+        _validate_managed_label(meta),
+        _validate_group(meta),
+        _validate_prebuilt(meta),
+        of_topology,
     )
 
 
-def _group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:
+def _validate_group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:
     if group_name(old):
-        yield from validate_immutable(_group_name_path(new), group_name(new), group_name(old))
+        yield from validate_immutable(_find_group_name_path(new), group_name(new), group_name(old))
     if group_name(new) and is_unretriable(old) and not is_unretriable(new):
         yield forbidden(annotation_path(RETRIABLE_IN_GROUP), "unretriable pod group can't be converted to retriable")
 
 
-def _managed_label(meta: ObjectMeta) -> Errors:
+def _validate_managed_label(meta: ObjectMeta) -> Errors:
     if meta.labels.get(MANAGED_LABEL, "true") != "true":
         yield forbidden(_describe_label(MANAGED_LABEL), "managed label value can only be 'true'")
 
@@ -248,11 +254,11 @@ def _validate_group(meta: ObjectMeta) -> Errors:
     where = "annotation" if meta.annotations.get(POD_GROUP_NAME_LABEL) else "label"
     both = f"both the '{POD_GROUP_TOTAL_COUNT}' annotation and the '{POD_GROUP_NAME_LABEL}' {where} should be set"
     if name:
-        yield from make_errors(_group_name_path(meta), name, names.dns_subdomain(name))
+        yield from make_errors(_find_group_name_path(meta), name, names.dns_subdomain(name))
         if size is None:
             yield required(annotation_path(POD_GROUP_TOTAL_COUNT), both)
     elif size is not None:
-        yield required(_group_name_path(meta), both)
+        yield required(_find_group_name_path(meta), both)
         return
     if size is not None and (complaint := _explain_wrong_size(size)):
         yield invalid(annotation_path(POD_GROUP_TOTAL_COUNT), size, complaint)
@@ -275,7 +281,7 @@ def _validate_prebuilt(meta: ObjectMeta) -> Errors:
         yield invalid(path, name, "prebuilt workload and pod group should be equal")
 
 
-def _group_name_path(meta: ObjectMeta) -> str:
+def _find_group_name_path(meta: ObjectMeta) -> str:
     name = POD_GROUP_NAME_LABEL
     return annotation_path(name) if meta.annotations.get(name) else _describe_label(name)
 

@@ -77,7 +77,7 @@ def validate_annotations(path: str, annotations: Mapping[str, str], count: int |
     if anywhere is not None and anywhere not in _BOOLEANS:
         yield invalid(_join_path(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
     yield from _validate_slices(path, annotations, count)
-    yield from _several_slices(path, annotations)
+    yield from _validate_several_slices(path, annotations)
 
 
 def validate_grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
@@ -137,7 +137,7 @@ def _validate_slices(path: str, annotations: Mapping[str, str], count: int | Non
         yield forbidden(at, f"may not be set when '{level}' is not specified")
 
 
-def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
+def _validate_several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
     text, at = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS), ""
     if text is None:
         return

@@ -57,7 +57,7 @@ class _Patching:
             "remove": self._remove,
             "replace": self._replace,
             "move": self._move,
-            "copy": self._copy,
+            "copy": self._apply_copy,
             "test": self._test,
         }
 
@@ -82,7 +82,7 @@ class _Patching:
             return
         container, member = self._find_container(path, f"{missing} path: {shorten_text(path)}")
         if isinstance(container, list):
-            container[_index(member, len(container) - 1)] = value
+            container[_parse_index(member, len(container) - 1)] = value
         else:
             container[member] = value  # adds a missing member too, like kube-apiserver's library
 
@@ -96,7 +96,7 @@ class _Patching:
         missing = f"move operation does not apply: doc is missing from path: {shorten_text(source)}"
         self._put(path, self._take(source, "move", missing), "move")
 
-    def _copy(self, operation: dict[str, Any], path: str) -> None:
+    def _apply_copy(self, operation: dict[str, Any], path: str) -> None:
         source = _get_text(operation, "from", "copy operation failed to decode from")
         value = self._find(source, f"copy operation does not apply: doc is missing from path: {shorten_text(source)}")
         self._copied_bytes += size_of(value)
@@ -121,7 +121,7 @@ class _Patching:
         missing = f'{verb} operation does not apply: doc is missing path: "{shorten_text(path)}"'
         container, member = self._find_container(path, missing)
         if isinstance(container, list):
-            container.insert(len(container) if member == "-" else _index(member, len(container)), value)
+            container.insert(len(container) if member == "-" else _parse_index(member, len(container)), value)
         else:
             container[member] = value
 
@@ -130,7 +130,7 @@ class _Patching:
             raise unprocessable(f"error in {verb} for path: '': the whole document cannot be removed")
         container, member = self._find_container(path, missing)
         if isinstance(container, list):
-            return container.pop(_index(member, len(container) - 1))
+            return container.pop(_parse_index(member, len(container) - 1))
         if member not in container:
             raise unprocessable(
                 f"error in {verb} for path: '{shorten_text(path)}': "
@@ -143,7 +143,7 @@ class _Patching:
             return self.root
         container, member = self._find_container(path, missing)
         if isinstance(container, list):
-            return container[_index(member, len(container) - 1)]
+            return container[_parse_index(member, len(container) - 1)]
         value = container.get(member, _ABSENT)
         if value is _ABSENT:
             raise unprocessable(f"{missing}: missing value")
@@ -155,7 +155,7 @@ class _Patching:
         value = self.root
         for member in parents:
             if isinstance(value, list):
-                value = value[_index(member, len(value) - 1)]
+                value = value[_parse_index(member, len(value) - 1)]
             elif isinstance(value, dict):
                 value = value.get(member)
             else:
@@ -201,7 +201,7 @@ def _parse_tokens(path: str) -> list[str]:
     return [member.replace("~1", "/").replace("~0", "~") for member in path[1:].split("/")]
 
 
-def _index(member: str, last: int) -> int:
+def _parse_index(member: str, last: int) -> int:
     if not _INDEX.fullmatch(member) or int(member) > last:
         raise unprocessable(f"Unable to access invalid index: {shorten_text(member)}: invalid index referenced")
     return int(member)

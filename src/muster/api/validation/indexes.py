@@ -18,7 +18,7 @@ def count(text: str, completions: int) -> int:
     """
     total = 0
     previous: int | None = None
-    for first, last in _runs(text, completions):
+    for first, last in _parse_runs(text, completions):
         if previous is not None and previous >= first:
             raise IndexesError(f"non-increasing order, previous: {previous}, current: {first}")
         total += last - first + 1
@@ -27,8 +27,11 @@ def count(text: str, completions: int) -> int:
 
 
 def first_overlap(completed: str, failed: str, completions: int) -> int | None:
-    """Return the lowest index in both texts; None if there is none. Invalid parts are ignored: `count` reports them."""
-    runs = [_good_runs(text, completions) for text in (completed, failed)]
+    """Return the lowest index in both texts; None if there is none. Invalid parts are ignored: `count` reports them.
+
+    completed, failed: indexes as text, such as `1-3,5`.
+    """
+    runs = [_parse_valid_runs(text, completions) for text in (completed, failed)]
     left, right = next(runs[0], None), next(runs[1], None)
     while left is not None and right is not None:
         if left[0] <= right[1] and right[0] <= left[1]:
@@ -40,12 +43,12 @@ def first_overlap(completed: str, failed: str, completions: int) -> int | None:
     return None
 
 
-def _runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
+def _parse_runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
     for part in text.split(",") if text else ():
         yield _run(part, completions)
 
 
-def _good_runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
+def _parse_valid_runs(text: str, completions: int) -> Iterator[tuple[int, int]]:
     for part in text.split(",") if text else ():
         try:
             run = _run(part, completions)

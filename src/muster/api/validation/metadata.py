@@ -140,13 +140,13 @@ def _validate_changed_values(meta: ObjectMeta, old: ObjectMeta) -> Errors:
     if meta.annotations != old.annotations:
         yield from validate_annotations("metadata.annotations", meta.annotations)
     if meta.owner_references != old.owner_references:
-        yield from _owner_references("metadata.ownerReferences", meta.owner_references)
+        yield from _validate_owner_references("metadata.ownerReferences", meta.owner_references)
 
 
-def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
+def _validate_owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
     controller = ""
     for reference in references:
-        yield from _owner_reference(path, reference)  # upstream's path has no index
+        yield from _validate_owner_reference(path, reference)  # upstream's path has no index
         if not reference.controller:
             continue
         name = f"{reference.kind}/{reference.name}"
@@ -157,7 +157,7 @@ def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Erro
             controller = name
 
 
-def _owner_reference(path: str, reference: OwnerReference) -> Errors:
+def _validate_owner_reference(path: str, reference: OwnerReference) -> Errors:
     version = reference.api_version
     if not version or version.count("/") > 1 or version.endswith("/"):
         yield invalid(f"{path}.apiVersion", version, "version must not be empty")

@@ -26,7 +26,7 @@ Messages = tuple[str, ...]
 NameRule = Callable[[str], Messages]
 
 
-def _too_long(value: str, limit: int, unit: str = "characters") -> Messages:
+def _explain_too_long(value: str, limit: int, unit: str = "characters") -> Messages:
     # Upstream's messages say "characters" for names and "bytes" for labels, and mean bytes in both.
     return (f"must be no more than {limit} {unit}",) if len(value.encode()) > limit else ()
 
@@ -46,7 +46,7 @@ def path_segment(value: str) -> Messages:
 @_remember
 def dns_label(value: str) -> Messages:
     """Check an RFC 1123 label: containers, volumes, namespaces, host names."""
-    messages = _too_long(value, 63)
+    messages = _explain_too_long(value, 63)
     if re.fullmatch(_LABEL, value):
         return messages
     if re.fullmatch(_SUBDOMAIN, value):
@@ -61,7 +61,7 @@ def dns_label(value: str) -> Messages:
 @_remember
 def dns_subdomain(value: str, unit: str = "characters") -> Messages:
     """Check an RFC 1123 subdomain: the name of most objects."""
-    messages = _too_long(value, 253, unit)
+    messages = _explain_too_long(value, 253, unit)
     if re.fullmatch(_SUBDOMAIN, value):
         return messages
     sentence = (
@@ -74,7 +74,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Messages:
 @_remember
 def dns_subdomain_with_underscore(value: str) -> Messages:
     """Check a subdomain with underscores: search domains."""
-    messages = _too_long(value, 253)
+    messages = _explain_too_long(value, 253)
     if re.fullmatch(_UNDERSCORE_SUBDOMAIN, value):
         return messages
     sentence = (
@@ -87,7 +87,7 @@ def dns_subdomain_with_underscore(value: str) -> Messages:
 @_remember
 def dns_1035_label(value: str) -> Messages:
     """Check an RFC 1035 label, which starts with a letter, such as the name of a Service."""
-    messages = _too_long(value, 63)
+    messages = _explain_too_long(value, 63)
     if re.fullmatch(_LABEL_1035, value):
         return messages
     sentence = (
@@ -119,7 +119,7 @@ def label_key(value: str) -> Messages:
     if not name:
         messages.append("name part must be non-empty")
     else:
-        messages += (f"name part {message}" for message in _too_long(name, 63, "bytes"))
+        messages += (f"name part {message}" for message in _explain_too_long(name, 63, "bytes"))
     if not re.fullmatch(_KEY_NAME, name):
         messages.append(f"name part {sentence}")
     return tuple(messages)
@@ -128,7 +128,7 @@ def label_key(value: str) -> Messages:
 @_remember
 def label_value(value: str) -> Messages:
     """Check the value of a label."""
-    messages = _too_long(value, 63, "bytes")
+    messages = _explain_too_long(value, 63, "bytes")
     if re.fullmatch(_LABEL_VALUE, value):
         return messages
     sentence = (
@@ -141,7 +141,7 @@ def label_value(value: str) -> Messages:
 @_remember
 def config_key(value: str) -> Messages:
     """Check a key of a ConfigMap or Secret, which becomes the name of a file."""
-    messages = [*_too_long(value, 253)]
+    messages = [*_explain_too_long(value, 253)]
     if not re.fullmatch(_CONFIG_KEY, value):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
         messages.append(_explain_pattern(sentence, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
@@ -183,7 +183,7 @@ def http_path(value: str) -> Messages:
 @_remember
 def port_name(value: str) -> Messages:
     """Check the name of a port (RFC 6335)."""
-    messages = [*_too_long(value, 15)]
+    messages = [*_explain_too_long(value, 15)]
     if not re.fullmatch("[-a-z0-9]+", value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", value):

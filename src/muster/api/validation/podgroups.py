@@ -25,7 +25,7 @@ def _validate_kep_group(group: kep.PodGroup) -> Errors:
     spec = group.spec
     if spec.min_members is None and spec.min_member is None:
         yield required("spec.minMembers")
-    yield from _one_spelling(spec.min_members, spec.min_member)
+    yield from _validate_one_spelling(spec.min_members, spec.min_member)
     yield from _validate_amounts("spec.totalResources", spec.total_resources)
 
 
@@ -48,10 +48,10 @@ def _format_quantity(quantity: Quantity) -> str:
         return str(quantity)
 
 
-def _kube_batch(group: kubebatch.PodGroup) -> Errors:
+def _validate_kube_batch(group: kubebatch.PodGroup) -> Errors:
     yield from not_negative("spec.minMember", group.spec.min_member)
     yield from not_negative("spec.minMembers", group.spec.min_members)
-    yield from _one_spelling(group.spec.min_members, group.spec.min_member)
+    yield from _validate_one_spelling(group.spec.min_members, group.spec.min_member)
 
 
 def _validate_volcano_group(group: volcano.PodGroup) -> Errors:
@@ -73,11 +73,11 @@ def _validate_native_group(group: NativePodGroup) -> Errors:
         yield from validate_positive("spec.schedulingPolicy.gang.minCount", policy.gang.min_count)
 
 
-def _native_changed(new: NativePodGroup, old: NativePodGroup) -> Errors:
+def _validate_native_changed(new: NativePodGroup, old: NativePodGroup) -> Errors:
     yield from validate_immutable("spec", new.spec, old.spec)
 
 
-def _one_spelling(members: int | None, member: int | None) -> Errors:
+def _validate_one_spelling(members: int | None, member: int | None) -> Errors:
     if members is not None and member is not None and members != member:
         yield invalid("spec.minMember", member, "must be the same as minMembers, of which it is another spelling")
 
@@ -87,13 +87,13 @@ def _validate_amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
         yield from no_negative_amount(f"{path}[{resource}]", quantity)
 
 
-NATIVE = Standard(_validate_native_group, _native_changed)
+NATIVE = Standard(_validate_native_group, _validate_native_changed)
 
 # The rules by `Kind.resource`.
 VALIDATIONS: Mapping[str, Standard] = {
     kep.POD_GROUP.resource: Standard(_validate_kep_group, _validate_unchanged, custom=True),
-    kubebatch.POD_GROUP.resource: Standard(_kube_batch, custom=True),
-    sigs.POD_GROUP.resource: Standard(_kube_batch, custom=True),
+    kubebatch.POD_GROUP.resource: Standard(_validate_kube_batch, custom=True),
+    sigs.POD_GROUP.resource: Standard(_validate_kube_batch, custom=True),
     volcano.POD_GROUP.resource: Standard(_validate_volcano_group, custom=True),
     coscheduling.POD_GROUP.resource: Standard(_validate_coscheduling_group, custom=True),
 }

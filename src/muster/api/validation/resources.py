@@ -57,7 +57,7 @@ def container_resources(path: str, requirements: ResourceRequirements, claims: C
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """Yield the errors in the requests and limits of a pod as a whole."""
-    yield from _validate_requirements(path, requirements, _pod_level_resource_name, claims)
+    yield from _validate_requirements(path, requirements, _validate_pod_level_resource_name, claims)
 
 
 def is_extended(resource: str) -> bool:
@@ -83,20 +83,20 @@ def _validate_requirements(
         place = f"{path}.limits[{resource}]"
         yield from name_rule(place, resource)
         yield from validate_amount(place, resource, quantity)
-        yield from _whole_pages(place, resource, quantity)
+        yield from _validate_whole_pages(place, resource, quantity)
     for resource, quantity in requests.items():
         place = f"{path}.requests[{resource}]"
         yield from name_rule(place, resource)
         yield from validate_amount(place, resource, quantity)
-        yield from _request_and_limit(path, resource, quantity, limits)
-        yield from _whole_pages(place, resource, quantity)
+        yield from _validate_request_and_limit(path, resource, quantity, limits)
+        yield from _validate_whole_pages(place, resource, quantity)
     asked = limits.keys() | requests.keys()
     if any(resource.startswith(HUGE_PAGES) for resource in asked) and not asked & {"cpu", "memory"}:
         yield forbidden(path, "HugePages require cpu or memory")
     yield from _validate_claims(f"{path}.claims", requirements.claims, claims)
 
 
-def _request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
+def _validate_request_and_limit(path: str, resource: str, request: Quantity, limits: Amounts) -> Errors:
     if resource not in limits:
         if not may_overcommit(resource):
             yield required(f"{path}.limits", LIMIT_NEEDED)
@@ -117,7 +117,7 @@ def _parse_number(quantity: Quantity) -> Fraction | None:
         return None  # the rule of quantities reports the error
 
 
-def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
+def _validate_whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
     if not resource.startswith(HUGE_PAGES):
         return
     size, number = _parse_number(resource.removeprefix(HUGE_PAGES)), _parse_number(quantity)
@@ -149,7 +149,7 @@ def container_resource_name(path: str, resource: str) -> Errors:
         yield invalid(path, resource, "doesn't follow extended resource name standard")
 
 
-def _pod_level_resource_name(path: str, resource: str) -> Errors:
+def _validate_pod_level_resource_name(path: str, resource: str) -> Errors:
     errors = list(resource_name(path, resource))
     yield from errors
     if not errors and resource not in ("cpu", "memory") and not resource.startswith(HUGE_PAGES):

@@ -122,14 +122,14 @@ def _validate_sizes(job: Job) -> Errors:
 def _validate_task(path: str, job: Job, task: TaskSpec) -> Errors:
     if task.min_available is not None and task.min_available > task.replicas:
         yield invalid(f"{path}.minAvailable", task.min_available, "must not be greater than replicas")
-    yield from _pod_name(path, job, task)
+    yield from _validate_pod_name(path, job, task)
     yield from _validate_policies(f"{path}.policies", task.policies)
     if task.partition_policy is not None:
         yield forbidden(f"{path}.partitionPolicy", "this cluster does not divide tasks into parts")
     yield from pod_template(f"{path}.template", _default_template(task.template))
 
 
-def _pod_name(path: str, job: Job, task: TaskSpec) -> Errors:
+def _validate_pod_name(path: str, job: Job, task: TaskSpec) -> Errors:
     """Yield the errors in the name of the last pod.
 
     With `svc`, the name is a host name, and the name of the Job is the name of a Service.

@@ -112,7 +112,7 @@ def format_canonical(quantity: Quantity) -> str:
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
     """Return the canonical form rounded up to thousandths, in which the API server stores requests and limits."""
-    return _rounded_up_to_milli(_format_text(quantity))
+    return _round_up_to_milli(_format_text(quantity))
 
 
 def _parse_nanos(quantity: Quantity) -> int:
@@ -168,7 +168,7 @@ def _format_canonical(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _rounded_up_to_milli(text: str) -> str:
+def _round_up_to_milli(text: str) -> str:
     nanos, form = _parse(text)
     return text if _is_canonical(text, -3) else _write(_round_up(nanos, 10**6), form)
 

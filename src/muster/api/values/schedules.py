@@ -88,7 +88,7 @@ class Calendar(Struct, frozen=True):
     def next(self, after: datetime) -> datetime | None:
         """Return the first start later than `after`; None if no date matches, such as 30 February."""
         try:
-            return self._search(after.replace(second=0, microsecond=0) + _MINUTE)
+            return self._search_next(after.replace(second=0, microsecond=0) + _MINUTE)
         except OverflowError:  # past the last year that Python knows
             return None
 
@@ -109,7 +109,7 @@ class Calendar(Struct, frozen=True):
             upcoming = self.next(latest)
         return latest
 
-    def _search(self, moment: datetime) -> datetime | None:
+    def _search_next(self, moment: datetime) -> datetime | None:
         limit = moment + _LONGEST_WAIT
         while moment <= limit:
             reading = moment.astimezone(self.zone)

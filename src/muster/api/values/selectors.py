@@ -215,7 +215,7 @@ class _Parser:
                 yield self._parse_requirement()
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
-            token = self._next()
+            token = self._take_token()
             if token.text == ",":
                 if not (self._peek.is_word or self._peek.text == "!"):
                     raise SelectorError(f"found '{self._peek.text}', expected: identifier after ','")
@@ -226,7 +226,7 @@ class _Parser:
     def _peek(self) -> _Token:
         return self._tokens[self._position]
 
-    def _next(self) -> _Token:
+    def _take_token(self) -> _Token:
         token = self._peek
         self._position += bool(token.text)  # the position never moves past the end
         return token
@@ -234,8 +234,8 @@ class _Parser:
     def _parse_requirement(self) -> Requirement:
         absent = self._peek.text == "!"
         if absent:
-            self._next()
-        key = self._next()
+            self._take_token()
+        key = self._take_token()
         if not key.is_word:
             raise SelectorError(f"found '{key.text}', expected: identifier")
         if messages := names.label_key(key.text):
@@ -244,7 +244,7 @@ class _Parser:
             return _make_requirement(key.text, Operator.DOES_NOT_EXIST, [])
         if self._peek.text in ("", ","):
             return _make_requirement(key.text, Operator.EXISTS, [])
-        sign = self._next()
+        sign = self._take_token()
         operator = _BINARY.get(sign.text)
         if operator is None:
             raise SelectorError(f"found '{sign.text}', expected: {_BINARY_NAMES}")
@@ -254,14 +254,14 @@ class _Parser:
     def _parse_value(self) -> str:
         if self._peek.text in ("", ","):
             return ""
-        token = self._next()
+        token = self._take_token()
         if not token.is_word:
             raise SelectorError(f"found '{token.text}', expected: identifier")
         return token.text
 
     def _set(self) -> list[str]:
         """Parse `(a, b)`. Nothing between two commas is the empty value."""
-        opening = self._next()
+        opening = self._take_token()
         if opening.text != "(":
             raise SelectorError(f"found '{opening.text}' expected: '('")
         first = self._peek
@@ -269,8 +269,8 @@ class _Parser:
             raise SelectorError(f"found '{first.text}', expected: ',', ')' or identifier")
         values = []
         while True:
-            values.append(self._next().text if self._peek.is_word else "")
-            token = self._next()
+            values.append(self._take_token().text if self._peek.is_word else "")
+            token = self._take_token()
             if token.text == ")":
                 return values
             if token.text != ",":

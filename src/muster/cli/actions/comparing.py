@@ -88,27 +88,31 @@ def _list_variants(outcome: Comparing, columns: Sequence[str]) -> Iterator[tuple
 
 
 def _format_estimate(estimate: MeanEstimate, figure: Figure) -> str:
-    mean = _format(estimate.mean, figure)
-    return mean if estimate.high is None else f"{mean} ±{_format(estimate.high - estimate.mean, figure)}"
+    mean = _format_value(estimate.mean, figure)
+    return mean if estimate.high is None else f"{mean} ±{_format_value(estimate.high - estimate.mean, figure)}"
 
 
-def _make_row(one: Difference) -> tuple[str, ...]:
-    change, figure = one.change, one.figure
+def _make_row(difference: Difference) -> tuple[str, ...]:
+    change, figure = difference.change, difference.figure
     interval = (
         "-"
         if change.low is None or change.high is None
-        else f"{_sign(change.low, figure)} to {_sign(change.high, figure)}"
+        else f"{_format_difference(change.low, figure)} to {_format_difference(change.high, figure)}"
     )
     queue = "all" if figure.queue is None else figure.queue or "(none)"
-    values = (_format(one.before.mean, figure), _format(one.after.mean, figure), _sign(change.mean, figure))
-    return (one.variant, queue, figure.name, *values, interval, _NOISE[one.beyond_noise])
+    values = (
+        _format_value(difference.before.mean, figure),
+        _format_value(difference.after.mean, figure),
+        _format_difference(change.mean, figure),
+    )
+    return (difference.variant, queue, figure.name, *values, interval, _NOISE[difference.beyond_noise])
 
 
-def _sign(value: float, figure: Figure) -> str:
-    return ("-" if value < 0 else "+") + _format(abs(value), figure)
+def _format_difference(value: float, figure: Figure) -> str:
+    return ("-" if value < 0 else "+") + _format_value(abs(value), figure)
 
 
-def _format(value: float, figure: Figure) -> str:
+def _format_value(value: float, figure: Figure) -> str:
     if figure.unit == SECONDS:
         return format_span(value)
     if figure.unit:

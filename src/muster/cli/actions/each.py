@@ -18,17 +18,17 @@ AT_ONCE = MAX_CONCURRENT_REQUESTS
 _FEW = 8
 
 
-async def try_and_say(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
-    """Await `work`, and print an error with `what` before it. Return whether `work` succeeded.
+async def try_and_say(prefix: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
+    """Await `work`, and print an error with `prefix` before it. Return whether `work` succeeded.
 
     A `TransportError` is raised, because the server cannot be reached for the other names either.
     """
     try:
         await work
     except (ApiError, UserError) as error:
-        say(f"Error: {what}: {error}")
+        say(f"Error: {prefix}: {error}")
     except click.ClickException as error:
-        say(f"Error: {what}: {error.message}")
+        say(f"Error: {prefix}: {error.message}")
     else:
         return True
     return False

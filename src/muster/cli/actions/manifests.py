@@ -75,7 +75,7 @@ async def apply_one(
             refusal = error
     current = await session.client.find(kind, name, namespace) if name else None
     if current is not None:
-        stored, outcome = await _change(session, kind, manifest, current, dry_run=dry_run)
+        stored, outcome = await _patch_object(session, kind, manifest, current, dry_run=dry_run)
         return stored, outcome + mark
     if refusal is not None:
         raise refusal
@@ -99,7 +99,7 @@ async def _create(
     return stored
 
 
-async def _change(
+async def _patch_object(
     session: Session, kind: Any, manifest: dict[str, Any], current: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
     """Patch an object so that it equals its manifest; return the stored object, and `configured` or `unchanged`.

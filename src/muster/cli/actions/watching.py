@@ -19,12 +19,12 @@ from muster.runtime.transport import TransportError
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 
 
-async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
+async def show(target: Target, title: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
     """Show a text on the whole terminal until the user leaves; draw it again whenever objects of these kinds change.
 
     An error before the first text is raised; a later error is shown as a note below the text.
 
-    what: the title.
+    title: the text of the first line.
     picture: returns the text.
     everywhere: whether to watch all namespaces.
     """
@@ -45,7 +45,7 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
                     note = session.describe_outage(target, error) if isinstance(error, TransportError) else error
                     screen.note(f"{_format_time()}  {note}")
                 else:
-                    screen.show(f"{what}   {_format_time()}   q: leave", text, "; ".join(notes))
+                    screen.show(f"{title}   {_format_time()}   q: leave", text, "; ".join(notes))
 
             def resized() -> None:
                 screen.draw()

@@ -35,7 +35,10 @@ class LiveLine:
         self._draw()
 
     def set_row(self, rank: str, stream: bytes, text: str) -> None:
-        """Set the unfinished line of a worker, to be drawn with the next output; "" removes it."""
+        """Set the unfinished line of a worker, to be drawn with the next output; "" removes it.
+
+        rank, stream: the worker, and which of its outputs the line belongs to.
+        """
         self._rows.pop((rank, stream), None)
         if text:
             self._rows[rank, stream] = text

@@ -122,7 +122,10 @@ def watch_for_exit(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]
 
 
 def fit_lines(title: str, text: str, note: str, height: int) -> Sequence[str]:
-    """Return the lines to draw, at most `height`. If lines are left out, the last one says how many."""
+    """Return the lines to draw, at most `height`. If lines are left out, the last one says how many.
+
+    note: the last line; "" for none.
+    """
     lines, last = text.split("\n"), [note] if note else []
     room = max(height - 1 - len(last), 1)
     if len(lines) > room:

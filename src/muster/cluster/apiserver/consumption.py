@@ -111,23 +111,23 @@ class Meter:
         again.
         """
         async with self._turn:
-            age = self._age()
+            age = self._compute_age()
             if self._known is not None and age < _LEAST_SECONDS and self._known.usage.keys() >= set(containers):
                 return self._known
             if self._last is None or age > _MOST_SECONDS:
-                self._last = self._clock.monotonic(), await self._readings()
-            if (left := _LEAST_SECONDS - self._age()) > 0:
+                self._last = self._clock.monotonic(), await self._collect_readings()
+            if (left := _LEAST_SECONDS - self._compute_age()) > 0:
                 await self._clock.sleep(left)
             since, before = self._last
-            after = await self._readings()
+            after = await self._collect_readings()
             now = self._clock.monotonic()
             self._last, self._known = (now, after), compute_rates(before, after, now - since)
             return self._known
 
-    def _age(self) -> float:
+    def _compute_age(self) -> float:
         return self._clock.monotonic() - self._last[0] if self._last is not None else 0.0
 
-    async def _readings(self) -> _Readings:
+    async def _collect_readings(self) -> _Readings:
         connections = {id(one): one for one in self._nodes.values()}  # several nodes may share a connection
         readings: dict[_Container, Reading] = {}
         for connection in connections.values():

@@ -127,11 +127,13 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
     """Decode a value, with messages about repeated members.
 
     Raises `ValueError`, `DecodeError`, `RecursionError`, `ApiError` (400).
+
+    strict: whether to look for repeated members.
     """
     duplicates: tuple[str, ...] = ()
     if form == "json":
         value = _decoder.decode(body)
-        repeated = _json_duplicates(body, value) if strict else ()
+        repeated = _find_json_duplicates(body, value) if strict else ()
         duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
     elif form == "yaml":
         # The module loads slowly, and a cluster that lives for one command decodes no YAML.
@@ -156,11 +158,11 @@ def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
         document = json.loads(body, object_pairs_hook=tuple, parse_int=str, parse_float=str)
     except ValueError:
         return list(faults)
-    places = {sentence: place for place, sentence in enumerate(_faults_at(document, ""))}
+    places = {sentence: place for place, sentence in enumerate(_list_faults(document, ""))}
     return sorted(faults, key=lambda fault: places.get(fault, len(places)))
 
 
-def _faults_at(value: Any, path: str) -> Iterator[str]:
+def _list_faults(value: Any, path: str) -> Iterator[str]:
     """Yield a message for each member in order: a duplicate if the member is repeated, else unknown.
 
     The caller picks the messages that are true.
@@ -171,10 +173,10 @@ def _faults_at(value: Any, path: str) -> Iterator[str]:
             where = f"{path}.{name}" if path else name
             yield f'duplicate field "{where}"' if name in seen else f'unknown field "{where}"'
             seen.add(name)
-            yield from _faults_at(item, where)
+            yield from _list_faults(item, where)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _faults_at(item, f"{path}[{index}]")
+            yield from _list_faults(item, f"{path}[{index}]")
 
 
 def require_small(body: bytes) -> None:
@@ -204,7 +206,7 @@ class _Repeated(dict[str, Any]):
     names: tuple[str, ...] = ()
 
 
-def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
+def _find_json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
     # Encoding the value again yields a compact body, unless a member was repeated. Spaces, escapes and exponents are
     # written in another way, too, so another text only means that the body must be parsed closely.
     if msgspec.json.encode(value) == body.removesuffix(b"\n"):  # client-go ends a body with a line end
@@ -222,18 +224,18 @@ def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
         return repeated
 
     document = json.loads(body, object_pairs_hook=collect, parse_int=str, parse_float=str)
-    return tuple(_repeated_paths(document, "")) if repeated_names else ()
+    return tuple(_list_repeated_paths(document, "")) if repeated_names else ()
 
 
-def _repeated_paths(value: Any, path: str) -> list[str]:
+def _list_repeated_paths(value: Any, path: str) -> list[str]:
     paths = []
     if isinstance(value, dict):
         prefix = f"{path}." if path else ""
         if isinstance(value, _Repeated):
             paths += [prefix + name for name in value.names]
         for name, item in value.items():
-            paths += _repeated_paths(item, prefix + name)
+            paths += _list_repeated_paths(item, prefix + name)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            paths += _repeated_paths(item, f"{path}[{index}]")
+            paths += _list_repeated_paths(item, f"{path}[{index}]")
     return paths

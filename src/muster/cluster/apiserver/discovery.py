@@ -73,7 +73,7 @@ class Discovery:
                 continue
             if "as" not in parameters:
                 return self._plain[path]
-            answer = self._aggregated.get((path, _aggregated_version(parameters)))
+            answer = self._aggregated.get((path, _read_aggregated_version(parameters)))
             if answer is not None:
                 return answer
         raise not_acceptable()
@@ -99,13 +99,13 @@ class Discovery:
             documents[f"/apis/{group['name']}"] = {"kind": "APIGroup", "apiVersion": "v1"} | group
         for group_name, versions in self._groups.items():
             for version, resources in versions.items():
-                documents[_make_path(group_name, version)] = _resource_list(resources)
+                documents[_make_path(group_name, version)] = _make_resource_list(resources)
         return {path: static_answer(document) for path, document in documents.items()}
 
     @cached_property
     def _aggregated(self) -> dict[tuple[str, str], StaticAnswer]:
-        named = [_aggregated_group(group, versions) for group, versions in self._groups.items() if group]
-        core = [_aggregated_group(group, versions) for group, versions in self._groups.items() if not group]
+        named = [_make_aggregated_group(group, versions) for group, versions in self._groups.items() if group]
+        core = [_make_aggregated_group(group, versions) for group, versions in self._groups.items() if not group]
         return {
             (path, version): static_answer(
                 {
@@ -135,7 +135,7 @@ def make_version_key(version: str) -> tuple[int, int, int, str]:
     return (None, "beta", "alpha").index(stage), -int(major), -int(minor or 0), version
 
 
-def _aggregated_version(parameters: dict[str, str]) -> str:
+def _read_aggregated_version(parameters: dict[str, str]) -> str:
     if parameters.get("g") == "apidiscovery.k8s.io" and parameters["as"] == "APIGroupDiscoveryList":
         return parameters.get("v", "")
     return ""
@@ -150,7 +150,7 @@ def _make_group(group: str, versions: Sequence[str]) -> dict[str, Any]:
     return {"name": group, "versions": named, "preferredVersion": named[0]}
 
 
-def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
+def _make_resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
@@ -182,13 +182,13 @@ def _make_entries(resource: Resource) -> list[dict[str, Any]]:
     return [main, *subresources]
 
 
-def _aggregated_group(group: str, versions: dict[str, list[Resource]]) -> dict[str, Any]:
+def _make_aggregated_group(group: str, versions: dict[str, list[Resource]]) -> dict[str, Any]:
     return {
         "metadata": {"name": group} if group else {},
         "versions": [
             {
                 "version": version,
-                "resources": [_aggregated_resource(resource) for resource in resources],
+                "resources": [_make_aggregated_resource(resource) for resource in resources],
                 "freshness": "Current",
             }
             for version, resources in versions.items()
@@ -196,7 +196,7 @@ def _aggregated_group(group: str, versions: dict[str, list[Resource]]) -> dict[s
     }
 
 
-def _aggregated_resource(resource: Resource) -> dict[str, Any]:
+def _make_aggregated_resource(resource: Resource) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "resource": resource.kind.plural,
         "responseKind": resource.kind.names,

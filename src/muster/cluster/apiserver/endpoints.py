@@ -76,22 +76,22 @@ class Endpoints:
         path = _get_path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
-            return self._health(first, rest, request.query)
+            return self._check_health(first, rest, request.query)
         if path == "/version":
             return Response(200, _encode_version())
         if path == "/":
-            return Response(200, msgspec.json.encode({"paths": self._paths()}))
+            return Response(200, msgspec.json.encode({"paths": self._list_paths()}))
         if path in self.streams:
             return self.streams[path]()
-        discovery, openapi = self._current()
+        discovery, openapi = self._get_documents()
         make_answer = self.documents.get(path)
         answer = make_answer() if make_answer is not None else None
         answer = answer or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
-        return _static_response(answer)
+        return _make_static_response(answer)
 
-    def _current(self) -> "tuple[Discovery, OpenApi]":
+    def _get_documents(self) -> "tuple[Discovery, OpenApi]":
         """Return the discovery and OpenAPI documents of the resources served now."""
         from muster.cluster.apiserver.openapi import OpenApi
 
@@ -106,7 +106,7 @@ class Endpoints:
             self._documents = generation, Discovery(resources), openapi
         return self._documents[1:]
 
-    def _paths(self) -> list[str]:
+    def _list_paths(self) -> list[str]:
         return [
             "/api",
             "/apis",
@@ -120,7 +120,7 @@ class Endpoints:
             "/version",
         ]
 
-    def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
+    def _check_health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
         """Answer a health check: `ok` if all checks pass, or a list of them if one fails or the query has `verbose`.
 
         name: the only check to run; "" for all checks.
@@ -130,13 +130,15 @@ class Endpoints:
             if name not in checks:
                 raise path_not_found()
             problem = checks[name]()
-            return _text_response(500 if problem else 200, f"internal server error: {problem}\n" if problem else "ok")
+            return _make_text_response(
+                500 if problem else 200, f"internal server error: {problem}\n" if problem else "ok"
+            )
         excluded = set(query.get("exclude", "").split(","))
         problems = {name: check() for name, check in checks.items() if name not in excluded}
         lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in problems.items()]
         if any(problems.values()):
-            return _text_response(500, "\n".join([*lines, f"{kind} check failed\n"]))
-        return _text_response(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
+            return _make_text_response(500, "\n".join([*lines, f"{kind} check failed\n"]))
+        return _make_text_response(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
 
 
 def _get_path(request: Request) -> str:
@@ -158,10 +160,10 @@ def _encode_version() -> bytes:
     })  # fmt: skip
 
 
-def _static_response(answer: StaticAnswer) -> Response:
+def _make_static_response(answer: StaticAnswer) -> Response:
     headers = {name.lower(): value for name, value in answer.headers.items() if name.lower() != "content-type"}
     return Response(200, answer.body, answer.content_type, headers)
 
 
-def _text_response(code: int, text: str) -> Response:
+def _make_text_response(code: int, text: str) -> Response:
     return Response(code, text.encode(), _TEXT)

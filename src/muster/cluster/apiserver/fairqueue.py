@@ -36,7 +36,7 @@ class Flow(NamedTuple):
 class FairQueue:
     """The queue of the requests in one event loop.
 
-    Invariant: while a request waits, `_next` is scheduled, and every new request waits too.
+    Invariant: while a request waits, `_wake_next` is scheduled, and every new request waits too.
     """
 
     def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:
@@ -54,7 +54,7 @@ class FairQueue:
         loop = asyncio.get_running_loop()
         if self._began is None:
             self._began = now
-            loop.call_soon(self._next)
+            loop.call_soon(self._wake_next)
         if self._waiting or self._passed or now - self._began >= self._slice:
             waiter = loop.create_future()
             self._waiting.add((flow,), waiter)
@@ -75,7 +75,7 @@ class FairQueue:
             self._is_begun, self._began = True, now
         return self._began is None or now - self._began < self._slice
 
-    def _next(self) -> None:
+    def _wake_next(self) -> None:
         """Wake the next requests in a new iteration of the loop, and schedule the iteration after it.
 
         Wake at most one request more than ran in the last iteration, because a needless wake-up costs much of a small
@@ -91,7 +91,7 @@ class FairQueue:
             return
         self._is_begun = False
         self._began = self._monotonic()
-        asyncio.get_running_loop().call_soon(self._next)
+        asyncio.get_running_loop().call_soon(self._wake_next)
 
     def _pop_next(self) -> asyncio.Future[None] | None:
         """Remove and return the next waiting request; None if there is none. Flows take turns."""

@@ -62,7 +62,7 @@ class InProcessTransport:
         if isinstance(answer, Response):
             if answer.status >= 400:
                 raise error_of(answer)
-            yield _single_piece(answer.body)
+            yield _yield_body(answer.body)
             return
         try:
             yield answer.chunks
@@ -87,7 +87,7 @@ class InProcessTransport:
         if not isinstance(answer, Tunnel):
             raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")
         there, back = asyncio.Queue[bytes](_MESSAGES), asyncio.Queue[bytes](_MESSAGES)
-        talking = asyncio.create_task(_hold(answer, protocol, _End(there, back)))
+        talking = asyncio.create_task(_hold_conversation(answer, protocol, _End(there, back)))
         try:
             yield _Caller(there, back, talking)
         finally:
@@ -108,7 +108,7 @@ class InProcessTransport:
         return make_refusal(bad_request(UPGRADE_REQUIRED)) if isinstance(answer, Tunnel) else answer
 
 
-async def _hold(tunnel: Tunnel, protocol: str, end: Wire) -> None:
+async def _hold_conversation(tunnel: Tunnel, protocol: str, end: Wire) -> None:
     await tunnel.protocols[protocol](end)
 
 
@@ -139,14 +139,14 @@ class _Caller:
         self._talking = talking
 
     async def send(self, message: bytes) -> None:
-        if message and not await self._while_talking(asyncio.ensure_future(self._there.put(message))):
+        if message and not await self._wait_while_talking(asyncio.ensure_future(self._there.put(message))):
             raise TransportError("the server has ended the conversation")
 
     async def receive(self) -> bytes:
         coming = asyncio.ensure_future(self._back.get())
-        return coming.result() if await self._while_talking(coming) else b""
+        return coming.result() if await self._wait_while_talking(coming) else b""
 
-    async def _while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
+    async def _wait_while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
         """Wait until `waiting` is done or the server has ended the conversation.
 
         Return whether `waiting` is done.
@@ -169,5 +169,5 @@ async def _hang_up(there: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> 
         log.debug("a conversation ended: %s", error)
 
 
-async def _single_piece(body: bytes) -> AsyncIterator[bytes]:
+async def _yield_body(body: bytes) -> AsyncIterator[bytes]:
     yield body

@@ -116,9 +116,9 @@ class ApiServer:
             "bindings": self._bind_named,
             "pods/binding": self._bind,
             "pods/eviction": self._evict,
-            "pods/log": self._log,
-            **{f"{kind.resource}/log": self._kept_log for kind in (JOB, JOB_SET)},
-            **PodAccess(self._pod, self._admit_connection, self._nodes).actions,
+            "pods/log": self._read_log,
+            **{f"{kind.resource}/log": self._read_kept_log for kind in (JOB, JOB_SET)},
+            **PodAccess(self._get_entry, self._admit_connection, self._nodes).actions,
             **pending_actions(None),
             **metrics_actions(store, nodes, clock),
         }
@@ -177,7 +177,7 @@ class ApiServer:
         try:
             if exchange.refused is not None:
                 return exchange.refused
-            part = _namespace_of_own(exchange)
+            part = _find_own_namespace(exchange)
             async with self._limit_work(exchange, part):
                 await self._fair_queue.take(Flow(exchange.user, part=part))
                 return exchange.record_answer(await self._answer(exchange))
@@ -238,20 +238,20 @@ class ApiServer:
                 return await self._list_or_watch(call)
             case "create":
                 _check_form(call)
-                return self._object(call, await self._writer.create(call), 201)
+                return self._present_object(call, await self._writer.create(call), 201)
             case "delete":
                 _check_form(call)
                 removed = await self._remover.delete(call)
                 if isinstance(removed, StatusDetails):
                     return make_success(removed, warnings=call.warnings)
-                return self._object(call, removed)
+                return self._present_object(call, removed)
             case "deletecollection":
                 _check_form(call)
                 return _make_list_answer(
-                    call, await self._presentation(call).list(*await self._remover.delete_collection(call))
+                    call, await self._make_presentation(call).list(*await self._remover.delete_collection(call))
                 )
             case _:
-                return await self._change(call)
+                return await self._change_object(call)
 
     async def _on_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
         if subresource is None:
@@ -260,7 +260,7 @@ class ApiServer:
             raise method_not_allowed()
         if subresource.view is None:
             return await self.actions[call.action](call)
-        return await (self._get(call) if call.verb == "get" else self._change(call))
+        return await (self._get(call) if call.verb == "get" else self._change_object(call))
 
     async def _bind_named(self, call: Call) -> Response:
         return await self._bind(replace(call, resource=PODS, name=_name_in(call), subresource="binding"))
@@ -273,13 +273,13 @@ class ApiServer:
         await self._pod_actions.evict(call)
         return make_success(code=201, warnings=call.warnings)
 
-    async def _log(self, call: Call) -> Stream:
-        return await read_log(self._pod(call), call.request.query, self._nodes)
+    async def _read_log(self, call: Call) -> Stream:
+        return await read_log(self._get_entry(call), call.request.query, self._nodes)
 
-    async def _kept_log(self, call: Call) -> Response | Stream:
-        return await read_kept_log(self._pod(call), call.request.query, self._nodes)
+    async def _read_kept_log(self, call: Call) -> Response | Stream:
+        return await read_kept_log(self._get_entry(call), call.request.query, self._nodes)
 
-    def _pod(self, call: Call) -> Entry:
+    def _get_entry(self, call: Call) -> Entry:
         return self._reader.get(call.key, call.resource, {})
 
     async def _admit_connection(self, call: Call, options: Document) -> None:
@@ -289,7 +289,7 @@ class ApiServer:
 
     async def _get(self, call: Call) -> Response:
         entry = self._reader.get(call.key, call.resource, call.request.query)
-        return self._object(call, self.shared.read_body(await load_entry(call.resource, entry)))
+        return self._present_object(call, self.shared.read_body(await load_entry(call.resource, entry)))
 
     async def _list_or_watch(self, call: Call) -> Response | Stream:
         """Answer a list, or a watch as an endless stream."""
@@ -303,7 +303,7 @@ class ApiServer:
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _make_list_answer(call, await self._reader.list(*reading))
 
-    async def _change(self, call: Call) -> Response:
+    async def _change_object(self, call: Call) -> Response:
         _check_form(call)
         if call.verb == "update":
             body, created = await self._writer.update(call)
@@ -311,21 +311,21 @@ class ApiServer:
             body, created = await self._writer.apply(call)
         else:
             body, created = await self._writer.patch(call), False
-        return self._object(call, body, 201 if created else 200)
+        return self._present_object(call, body, 201 if created else 200)
 
-    def _object(self, call: Call, body: bytes, code: int = 200) -> Response:
+    def _present_object(self, call: Call, body: bytes, code: int = 200) -> Response:
         headers = warning_headers(call.warnings) if call.warnings else _NO_HEADERS
         if call.view.show is None and form_of(call.request.accept) == "object":
             return Response(code, body, JSON, headers)
-        return Response(code, self._presentation(call).one(body), JSON, headers)
+        return Response(code, self._make_presentation(call).one(body), JSON, headers)
 
-    def _presentation(self, call: Call) -> Presentation:
+    def _make_presentation(self, call: Call) -> Presentation:
         form = form_of(call.request.accept)
         include = call.request.query.get("includeObject", "") if form == "table" else ""
         return Presentation(call.resource, call.view, form, include, self.clock.now())
 
 
-def _namespace_of_own(exchange: Exchange) -> str:
+def _find_own_namespace(exchange: Exchange) -> str:
     """Return the namespace of a request from the cluster itself; "" for other requests, leases and events.
 
     The server slows down the requests of a busy namespace by this name.

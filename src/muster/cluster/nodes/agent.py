@@ -642,8 +642,8 @@ class ProcessNode:
                 return
         raise error
 
-    def _on_removal_failed(self, what: str) -> None:
-        self._record_event("FailedRemoval", what)
+    def _on_removal_failed(self, message: str) -> None:
+        self._record_event("FailedRemoval", message)
 
     def _record_event(self, reason: str, message: str) -> None:
         """Record a warning event about the Node. Like the kubelet, use the node's name as the UID."""

@@ -206,6 +206,10 @@ class ReservedShim:
         """Start the waiting shim.
 
         Do not use it with bubblewrap, which needs the spec from the start. Raises `ShimError`.
+
+        own_pids: whether the container gets a PID namespace.
+        lifeline: the descriptor whose end of file tells the shim that the server has ended; -1 for none.
+        fence: the descriptor of the file that says when the container must end; -1 for none.
         """
         self._descriptors: list[int] = []
         try:

@@ -251,16 +251,16 @@ class Database:
         On a full disk the change uses the reserved room.
         """
         try:
-            self._transaction(change)
+            self._run_transaction(change)
         except StorageFull as full:
             self.full = full  # a disk whose quota is exhausted does not show it
             # The database has spare pages for the log's content; after the copy, the log starts again in its own room.
             self.checkpoint()
             if self._broken is not None:
                 raise self._broken from None
-            self._transaction(change)
+            self._run_transaction(change)
 
-    def _transaction(self, change: Callable[[], None]) -> None:
+    def _run_transaction(self, change: Callable[[], None]) -> None:
         try:
             with self._connection:
                 change()

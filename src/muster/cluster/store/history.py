@@ -146,7 +146,7 @@ class HistoryFile:
 
     def ask(self, question: HistoryQuery) -> FoundRuns:
         """Return the runs that match a query, without damaged rows. Raises `HistoryError`."""
-        where, values = _where_clause(question)
+        where, values = _make_where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
         try:
@@ -168,7 +168,7 @@ class HistoryFile:
         self._connection.close()
 
 
-def _where_clause(question: HistoryQuery) -> tuple[str, list[object]]:
+def _make_where_clause(question: HistoryQuery) -> tuple[str, list[object]]:
     """Return the SQL condition for a query, and the values of its parameters."""
     parts: list[str] = []
     values: list[object] = []

@@ -294,7 +294,7 @@ class Store:
         while self._is_due:
             try:
                 await self._let_others_write(len(batch))
-                batch = self._next_batch()
+                batch = self._take_batch()
                 changes = [change for write in batch for change in write.changes]
                 if changes:
                     await self._journal.append([_make_record(change) for change in changes])
@@ -324,7 +324,7 @@ class Store:
             for _ in range(TURNS):
                 await asyncio.sleep(0)
 
-    def _next_batch(self) -> _Batch:
+    def _take_batch(self) -> _Batch:
         count = size = size_bytes = 0
         while count < len(self._queue) and size < BATCH and size_bytes < BATCH_BYTES:
             changes = self._queue[count].changes

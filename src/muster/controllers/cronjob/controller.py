@@ -50,11 +50,11 @@ class CronJobController(Reconciler):
         self._removed: set[str] = set()  # UIDs of deleted Jobs that are still in the cache
         self._writer = Writer(manager.client, recorder, CronJobMetrics(manager.registry))
         self._cron_jobs = manager.informer(CRON_JOB)
-        self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _uid_of_cron_job})
+        self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _index_by_cron_job})
         self._latest = MutationCache(self._cron_jobs.get)
-        self._cron_jobs.on_change(self._cron_job_changed)
-        self._jobs.on_change(self._job_changed)
-        self._controller.watch(self._jobs, _key_of_cron_job, when=_came_ended_or_went)
+        self._cron_jobs.on_change(self._on_cron_job_changed)
+        self._jobs.on_change(self._on_job_changed)
+        self._controller.watch(self._jobs, _find_cron_job_key, when=_has_come_ended_or_gone)
 
     async def run(self) -> None:
         """Reconcile until `stop`, and all CronJobs again whenever the machine's clock jumps."""
@@ -64,7 +64,7 @@ class CronJobController(Reconciler):
         for cron_job in self._cron_jobs.all():
             self._controller.queue.add(key_of(cron_job))
 
-    def _cron_job_changed(self, old: CronJob | None, new: CronJob | None) -> None:
+    def _on_cron_job_changed(self, old: CronJob | None, new: CronJob | None) -> None:
         cron_job = new if new is not None else old
         assert cron_job is not None
         key = key_of(cron_job)
@@ -76,7 +76,7 @@ class CronJobController(Reconciler):
         if is_news:
             self._controller.queue.add(key)
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _on_job_changed(self, old: Job | None, new: Job | None) -> None:
         if old is not None and new is None:
             self._removed.discard(old.metadata.uid)
 
@@ -102,7 +102,7 @@ class CronJobController(Reconciler):
         for active in cron_job.status.active:
             if active.uid not in uids:
                 job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
-                is_own = job is not None and _uid_of_cron_job(job) == (own_key(cron_job.metadata),)
+                is_own = job is not None and _index_by_cron_job(job) == (own_key(cron_job.metadata),)
                 if job is None or job.metadata.uid != active.uid or not is_own:
                     missing.add(active.uid)
         return frozenset(missing)
@@ -147,17 +147,17 @@ def _schedule_of(cron_job: CronJob) -> tuple[str, str | None]:
     return cron_job.spec.schedule, cron_job.spec.time_zone
 
 
-def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
+def _index_by_cron_job(job: Job) -> tuple[str, ...]:
     """Return the key of the CronJob that controls a Job, for the index `_BY_CRON_JOB`; empty for other Jobs."""
     owner = controller_of(job.metadata)
     is_owned = owner is not None and CRON_JOB.is_of(owner)
     return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None and is_owned else ()
 
 
-def _key_of_cron_job(job: Job) -> tuple[str, ...]:
+def _find_cron_job_key(job: Job) -> tuple[str, ...]:
     owner = controller_of(job.metadata)
     return (f"{job.metadata.namespace}/{owner.name}",) if owner is not None and CRON_JOB.is_of(owner) else ()
 
 
-def _came_ended_or_went(old: Job | None, new: Job | None) -> bool:
+def _has_come_ended_or_gone(old: Job | None, new: Job | None) -> bool:
     return old is None or new is None or (finish(old) is None) != (finish(new) is None)

@@ -75,7 +75,7 @@ class Sizes:
 
         self._jobs.on_change(job_changed)
 
-    def _job_of(self, key: str) -> Job | None:
+    def _find_job(self, key: str) -> Job | None:
         """Return the Job of a gang from the cache; None if it is gone.
 
         If the cached Job is stale, the server refuses a write that uses it.
@@ -126,7 +126,7 @@ class Sizes:
 
         Raises `ApiError` (Conflict) if a Job has changed since the decision read it.
         """
-        jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
+        jobs = {key: job for key in self._bounds if key in gangs and (job := self._find_job(key)) is not None}
         views = [self._describe_job(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
         elastic = [view for view in views if view is not None]
         refused = False
@@ -176,7 +176,9 @@ class Sizes:
             if error.code not in (403, 422):
                 raise
             self._refused[change.key] = meta.generation
-            self._recorder.event(make_reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower(change)}: {error}")
+            self._recorder.event(
+                make_reference(JOB, job), "Warning", "ResizeRefused", f"Not {_lower_first_letter(change)}: {error}"
+            )
             return False
         self._recorder.event(make_reference(JOB, job), "Normal", change.verb, str(change))
         because = change.why.removeprefix(": ")
@@ -262,6 +264,6 @@ def _goes_on(job: Job) -> bool:
     return not over and not job.spec.suspend
 
 
-def _lower(change: Resize) -> str:
+def _lower_first_letter(change: Resize) -> str:
     text = str(change)
     return text[0].lower() + text[1:]

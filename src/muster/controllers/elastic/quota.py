@@ -76,14 +76,14 @@ class ElasticQuota(Reconciler):
         self._recorder = recorder
         self._record = record
         self._jobs = manager.informer(JOB, indexes={_CAPPED: _is_capped})
-        self._jobs.on_change(self._job_changed)
+        self._jobs.on_change(self._on_job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
         self._waiting_for_shrinks: set[str] = set()  # workloads for which others shrink, so that none is evicted
         self._waited_in_vain: set[str] = set()  # workloads that waited for such a shrink without success
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
-        cache.notifier.on_change(self._usage_changed)
+        cache.notifier.on_change(self._on_usage_changed)
 
     def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Queue the pending workloads of a cycle for which elastic workloads may shrink.
@@ -115,7 +115,7 @@ class ElasticQuota(Reconciler):
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
         return all(one is not None and not one.evicted for one in holders) and bool(self._find_sizes(decision.workload))
 
-    def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
+    def _on_usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
         """Queue a pass over the caps, because there may be more quota for the capped Jobs."""
         if not cluster_queue or self._jobs.by(_CAPPED, ""):
             self._changed.add(cluster_queue)
@@ -168,7 +168,7 @@ class ElasticQuota(Reconciler):
         The result is empty if there are no such sizes.
         """
         obj = self._workloads.get(waiting.key)
-        job = self._job_of(obj) if obj is not None else None
+        job = self._find_job(obj) if obj is not None else None
         least = self._find_least(job) if job is not None else None
         if job is not None and self._is_refused(job):
             least = None
@@ -193,7 +193,7 @@ class ElasticQuota(Reconciler):
         workload = self._cache.latest(growth.growth_of)
         if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
             return
-        job = self._job_of(workload)
+        job = self._find_job(workload)
         if job is None or self._find_least(job) is None:
             return
         with assume_usage(more=list_claims(self._cache.tree, self._cache.queues.parked)):
@@ -217,7 +217,7 @@ class ElasticQuota(Reconciler):
 
     async def _raise_cap(self, claim: Claim) -> None:
         workload = self._cache.latest(claim.key)
-        job = self._job_of(workload) if workload is not None else None
+        job = self._find_job(workload) if workload is not None else None
         cap = cap_of(job.metadata.annotations) if job is not None else None
         if workload is None or job is None or cap is None or self._find_least(job) is None or claim.evicted:
             return
@@ -250,13 +250,13 @@ class ElasticQuota(Reconciler):
 
     def _describe_workload(self, workload: Workload) -> ElasticWorkload | None:
         """Return a workload with quota as input for `sizing`; None if the workload must not shrink."""
-        claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
+        claim, job = self._cache.tree.holder(key_of(workload)), self._find_job(workload)
         admission = workload.status.admission
         if claim is None or job is None or admission is None or self._is_refused(job):
             return None
         return describe_holder(claim, admission.pod_set_assignments[0].count or 0, self._find_least(job))
 
-    def _job_of(self, workload: Workload) -> Job | None:
+    def _find_job(self, workload: Workload) -> Job | None:
         meta = workload.metadata
         for owner in meta.owner_references:
             if owner.controller and JOB.is_of(owner):
@@ -282,9 +282,9 @@ class ElasticQuota(Reconciler):
     def _is_refused(self, job: Job) -> bool:
         return self._refused.get(job.metadata.uid) == job.metadata.generation
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _on_job_changed(self, old: Job | None, new: Job | None) -> None:
         if old is None and new is not None and CAP_ANNOTATION in new.metadata.annotations:
-            self._usage_changed("", "")  # earlier changes are unknown, so all caps are checked
+            self._on_usage_changed("", "")  # earlier changes are unknown, so all caps are checked
         if new is None and old is not None:
             self._refused.pop(old.metadata.uid, None)
 
@@ -297,7 +297,7 @@ class ElasticQuota(Reconciler):
         Return whether the Job has been shrunk, or is about to be.
         """
         workload = self._workloads.get(key)
-        job = self._job_of(workload) if workload is not None else None
+        job = self._find_job(workload) if workload is not None else None
         if workload is None or job is None or self._is_refused(job):
             return False
         if (job.spec.completions or 0) <= size:  # the resize is under way

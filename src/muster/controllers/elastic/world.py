@@ -38,7 +38,7 @@ class WorldController(Reconciler):
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={claims.BY_CONTROLLER: claims.by_controller})
         self._controller.watch(self._jobs, when=_concerns)
-        self._controller.watch(self._pods, _job_of, when=self._differs)
+        self._controller.watch(self._pods, _index_by_job, when=self._differs)
 
     def _differs(self, _old: Pod | None, new: Pod | None) -> bool:
         """Return whether the annotations of the pod differ from its Job's world.
@@ -49,7 +49,7 @@ class WorldController(Reconciler):
             return False
         return any(
             (job := self._jobs.get(key)) is not None and has_world(job) and _read_world(job) != _read_world(new)
-            for key in _job_of(new)
+            for key in _index_by_job(new)
         )
 
     async def _reconcile(self, key: str) -> Result:
@@ -79,7 +79,7 @@ class WorldController(Reconciler):
             await self._client.patch_object(kind, obj, {"metadata": {"annotations": changes}})
 
 
-def _job_of(pod: Pod) -> tuple[str, ...]:
+def _index_by_job(pod: Pod) -> tuple[str, ...]:
     """Return the key of the Job that controls the pod."""
     owner = job_reference(pod)
     return (f"{pod.metadata.namespace}/{owner.name}",) if owner is not None else ()

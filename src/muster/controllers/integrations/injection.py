@@ -63,7 +63,7 @@ def list_injected_values(
     podset_infos = []
     for assignment in admission.pod_set_assignments:
         template = templates[assignment.name]
-        info = replace(info_of_flavors(assignment, labels, flavor_of), annotations=_slice_annotation(workload))
+        info = replace(info_of_flavors(assignment, labels, flavor_of), annotations=_make_slice_annotation(workload))
         if assignment.topology_assignment is not None:
             annotations = {**info.annotations, WORKLOAD_ANNOTATION: workload.metadata.name}
             if assignment.name not in asking:
@@ -78,7 +78,7 @@ def list_injected_values(
     return tuple(podset_infos)
 
 
-def _slice_annotation(workload: Workload) -> dict[str, str]:
+def _make_slice_annotation(workload: Workload) -> dict[str, str]:
     """Return the annotation by which Kueue finds the pods of an elastic job, in case Kueue manages it later."""
     is_elastic = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     return {WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic else {}
@@ -133,9 +133,9 @@ def check_conflicts(info: PodSetInfo, template: PodTemplateSpec) -> None:
     _merge_values(template.spec.node_selector, info.node_selector, "nodeSelector")
 
 
-def _merge_values(old: Mapping[str, str], new: Mapping[str, str], what: str, where: str = "") -> dict[str, str]:
+def _merge_values(old: Mapping[str, str], new: Mapping[str, str], field: str, where: str = "") -> dict[str, str]:
     for key, value in sorted(new.items()):
         if old.get(key, value) != value:
-            problem = f"conflict for {what}: conflict for key={key}, value1={old[key]}, value2={value}"
+            problem = f"conflict for {field}: conflict for key={key}, value1={old[key]}, value2={value}"
             raise InjectionError(f"{where}invalid admission check PodSetUpdate: {problem}")
     return {**old, **new}

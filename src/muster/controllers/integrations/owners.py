@@ -57,7 +57,7 @@ class Owners:
 
         Raises `NestingTooDeepError`, `UnseenOwnerError`.
         """
-        return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
+        return managed_ancestor(meta, self._find_owner, without_queue=self._without_queue)
 
     async def is_there(self, unseen: UnseenOwnerError) -> bool:
         """Return whether the server has an owner that the cache does not contain."""
@@ -81,7 +81,7 @@ class Owners:
             if (owner := controller_of(workload.metadata)) is not None and owner.uid == ancestor.uid
         )
 
-    def _owner_of(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
+    def _find_owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
         known = self._jobs.get((reference.api_version, reference.kind))
         if known is None:
             return None

@@ -79,7 +79,9 @@ class JobReconciler(Reconciler, Generic[T]):
         selector = configuration.managed_jobs_namespace_selector
         self._selects = label_matcher(selector) if selector is not None else None
         self._rules = follow_rules(manager, configuration)
-        self._jobs = manager.informer(integration.kind, indexes={_BY_TIE: self._ties}, optional=integration.optional)
+        self._jobs = manager.informer(
+            integration.kind, indexes={_BY_TIE: self._index_by_tie}, optional=integration.optional
+        )
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._namespaces = manager.informer(NAMESPACE)
         priorities = Priorities(manager)
@@ -94,19 +96,19 @@ class JobReconciler(Reconciler, Generic[T]):
             CreationWaits(manager.registry, integration.kind.kind, configuration.features, labels),
         )
         self._parts = [
-            (one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_key}, optional=integration.optional))
+            (one, manager.informer(one.kind, indexes={_BY_OWNER: _index_by_owner}, optional=integration.optional))
             for one in integration.parts
         ]
         self._latest = MutationCache(self._jobs.get)
         self._jobs.on_change(self._forget_shown_write)
         self._controller.watch(self._jobs)
         for one, jobs in self._parts:
-            self._controller.watch(jobs, self._job_above, when=partial(_has_stopped, one))
+            self._controller.watch(jobs, self._find_job_above, when=partial(_has_stopped, one))
             if integration.needs_parts:
-                self._controller.watch(jobs, self._job_above, when=_is_another)
-        self._controller.watch(owners.workloads, self._jobs_of)
-        self._controller.watch(priorities.own, self._jobs_of_class, when=has_appeared)
-        self._controller.watch(priorities.of_pods, self._jobs_of_class, when=has_appeared)
+                self._controller.watch(jobs, self._find_job_above, when=_is_another)
+        self._controller.watch(owners.workloads, self._list_jobs_of_workload)
+        self._controller.watch(priorities.own, self._list_jobs_of_class, when=has_appeared)
+        self._controller.watch(priorities.of_pods, self._list_jobs_of_class, when=has_appeared)
 
     def _forget_shown_write(self, old: T | None, new: T | None) -> None:
         """Drop the remembered write to a job after the informer has delivered it."""
@@ -116,7 +118,7 @@ class JobReconciler(Reconciler, Generic[T]):
 
     # Events to keys.
 
-    def _ties(self, job: T) -> Iterable[str]:
+    def _index_by_tie(self, job: T) -> Iterable[str]:
         meta = meta_of(job)
         owner = controller_of(meta)
         ties = {f"owner/{owner.uid}"} if owner is not None else set()
@@ -130,10 +132,10 @@ class JobReconciler(Reconciler, Generic[T]):
     def _list_tied(self, tie: str) -> list[str]:
         return [key_of(job) for job in self._jobs.by(_BY_TIE, tie)]
 
-    def _jobs_of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> list[str]:
+    def _list_jobs_of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> list[str]:
         return self._list_tied(f"class/{priority_class.metadata.name}")
 
-    def _jobs_of(self, workload: Workload) -> Iterable[str]:
+    def _list_jobs_of_workload(self, workload: Workload) -> Iterable[str]:
         """Return the keys of the jobs to reconcile after a change of a Workload.
 
         These are the keys of the Workload's owner, of a job of which the owner is a part, and of a job that names the
@@ -147,7 +149,7 @@ class JobReconciler(Reconciler, Generic[T]):
                 keys.append(f"{meta.namespace}/{owner.name}")
         return keys
 
-    def _job_above(self, part: Any) -> Iterable[str]:
+    def _find_job_above(self, part: Any) -> Iterable[str]:
         """Return the key of the job of which the object is a part; none if it is not a part."""
         meta = meta_of(part)
         owner = controller_of(meta)
@@ -198,7 +200,7 @@ class JobReconciler(Reconciler, Generic[T]):
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
-            await self._steps(job, self._integration.stop(job))
+            await self._perform_steps(job, self._integration.stop(job))
             self._writer.record_event(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
@@ -228,7 +230,7 @@ class JobReconciler(Reconciler, Generic[T]):
         if facts.end is not None or (facts.suspended and not facts.active):
             facts = replace(facts, active=self._runs_on(meta))
         if facts.prebuilt:
-            mine = await self._prebuilt_of(job)
+            mine = await self._claim_prebuilt(job)
         try:
             plan = decide(facts, mine, now, self._rules)
             if not is_readable:
@@ -246,7 +248,7 @@ class JobReconciler(Reconciler, Generic[T]):
         """
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, own_key(meta)))
 
-    async def _prebuilt_of(self, job: T) -> list[Workload]:
+    async def _claim_prebuilt(self, job: T) -> list[Workload]:
         """Return the prebuilt Workload that the job names.
 
         If the Workload has no owner, the job becomes its owner. A Workload of another owner is ignored.
@@ -266,10 +268,10 @@ class JobReconciler(Reconciler, Generic[T]):
         if plan.gives_back and not await self._is_current(job):
             return
         if plan.stop is not None:
-            await self._steps(job, self._integration.stop(job, plan.stop))
+            await self._perform_steps(job, self._integration.stop(job, plan.stop))
             self._writer.record_event(job, "Normal", "Stopped", plan.stop)
         if plan.restore is not None:
-            await self._steps(job, self._integration.restore(job, plan.restore.spec.pod_sets))
+            await self._perform_steps(job, self._integration.restore(job, plan.restore.spec.pod_sets))
         for slice_, status in plan.replaced:
             await self._writer.finish_slice(slice_, status)
         for unfit in plan.delete:
@@ -296,7 +298,7 @@ class JobReconciler(Reconciler, Generic[T]):
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return
-        await self._steps(job, self._integration.start(job, podset_infos))
+        await self._perform_steps(job, self._integration.start(job, podset_infos))
         self._writer.record_event(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
@@ -308,11 +310,11 @@ class JobReconciler(Reconciler, Generic[T]):
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
 
-    async def _steps(self, job: T, steps: Sequence[Step]) -> None:
+    async def _perform_steps(self, job: T, steps: Sequence[Step]) -> None:
         for step in steps:
-            job = await self._step(job, step)
+            job = await self._perform_step(job, step)
 
-    async def _step(self, job: T, step: Step) -> T:
+    async def _perform_step(self, job: T, step: Step) -> T:
         if step.operations:
             job = await self._client.edit_object(self._kind, job, step.operations, subresource=step.subresource)
         else:
@@ -326,7 +328,7 @@ def _find_holder(workloads: Sequence[Workload]) -> Workload:
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 
 
-def _owner_key(job: Any) -> tuple[str, ...]:
+def _index_by_owner(job: Any) -> tuple[str, ...]:
     meta = meta_of(job)
     owner = controller_of(meta)
     return () if owner is None else (owner_key(meta.namespace, owner.uid),)

@@ -101,12 +101,12 @@ class Workloads:
             metadata=ObjectMeta(
                 name=group or workload_name(self._kind.kind, self._kind.group, meta.name, meta.uid),
                 namespace=meta.namespace,
-                labels=labels if group else labels | _uid_label(meta),
+                labels=labels if group else labels | _make_uid_label(meta),
                 annotations=requests
                 | dict(facts.annotations)
                 | {CREATED_ANNOTATION: self._clock.now().isoformat()}
                 | ({SUBMITTER_ANNOTATION: submitter} if submitter else {}),
-                owner_references=self._members(members) if group else (self._reference(meta),),
+                owner_references=self._refer_to_members(members) if group else (self._refer_to_job(meta),),
                 finalizers=(RESOURCE_IN_USE_FINALIZER,),
             ),
             spec=WorkloadSpec(
@@ -162,13 +162,13 @@ class Workloads:
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
         """Make the job the owner of a Workload without an owner; return the stored Workload."""
-        owners = [*workload.metadata.owner_references, self._reference(meta)]
-        patch = {"metadata": {"ownerReferences": owners, "labels": _uid_label(meta)}}
+        owners = [*workload.metadata.owner_references, self._refer_to_job(meta)]
+        patch = {"metadata": {"ownerReferences": owners, "labels": _make_uid_label(meta)}}
         return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
         """Add these objects to the owners of a group's Workload; return the stored Workload."""
-        owners = [*workload.metadata.owner_references, *self._members(members)]
+        owners = [*workload.metadata.owner_references, *self._refer_to_members(members)]
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, job: Any, workload: Workload) -> None:
@@ -217,11 +217,11 @@ class Workloads:
         if (named := facts.priority_class) is not None:
             self.record_event(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
 
-    def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
+    def _refer_to_members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
         kind = self._kind
         return tuple(kind.refer_to_owner(meta) for meta in members)
 
-    def _reference(self, meta: ObjectMeta) -> OwnerReference:
+    def _refer_to_job(self, meta: ObjectMeta) -> OwnerReference:
         return self._kind.refer_to_controller(meta)
 
 
@@ -251,5 +251,5 @@ def _refuse_invalid() -> Iterator[None]:
         raise
 
 
-def _uid_label(meta: ObjectMeta) -> dict[str, str]:
+def _make_uid_label(meta: ObjectMeta) -> dict[str, str]:
     return {JOB_UID_LABEL: meta.uid} if len(meta.uid) <= _LONGEST_LABEL else {}

@@ -87,9 +87,9 @@ class JobController(Reconciler):
             POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.key_if_uncontrolled}
         )
         self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
-        self._jobs.on_change(self._job_changed)
-        self._pods.on_change(self._pod_changed)
-        self._namespaces.on_change(self._namespace_changed)
+        self._jobs.on_change(self._on_job_changed)
+        self._pods.on_change(self._on_pod_changed)
+        self._namespaces.on_change(self._on_namespace_changed)
 
     async def run(self) -> None:
         """Reconcile Jobs, and release orphaned pods, until `stop`."""
@@ -104,7 +104,7 @@ class JobController(Reconciler):
 
     # Events to keys.
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _on_job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
         assert job is not None
         key = key_of(job)
@@ -112,17 +112,17 @@ class JobController(Reconciler):
             self._metrics.managed_elsewhere(managed_by(job))
         if new is None or finish(new) is not None:
             self._orphans.job_ended(job, deleted=new is None)
-        if old is None or new is None or _spec_version(old) != _spec_version(new):
+        if old is None or new is None or _read_spec_version(old) != _read_spec_version(new):
             self._controller.queue.add(key)
             return
-        memory = self._memory_of(key, job.metadata.uid)
+        memory = self._find_memory(key, job.metadata.uid)
         if memory is not None and memory.waits:
             self._wake_if_seen(key, memory, new)
         elif memory is None or not (memory.storing or revision_of(new) == memory.expected.owner):
             self._controller.queue.add_after(key, SHOW_SECONDS)
         # Otherwise this is the controller's own status write, and its decision needs no other reconcile.
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None
         self._metrics.pod_changed(old, new)
@@ -130,7 +130,7 @@ class JobController(Reconciler):
             self._orphans.pod_changed(new)
         owner = job_reference(pod)
         if owner is not None:
-            self._pod_of_job_changed(owner, pod, new)
+            self._on_pod_of_job_changed(owner, pod, new)
         elif new is not None and controller_of(new.metadata) is None:
             for job in claims.find_adopters(new, self._jobs):
                 self._controller.queue.add_after(key_of(job), SHOW_SECONDS)
@@ -138,15 +138,15 @@ class JobController(Reconciler):
         if before is not None and (owner is None or before.uid != owner.uid):
             self._controller.queue.add(f"{pod.metadata.namespace}/{before.name}")
 
-    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if _is_closing(new) and not _is_closing(old):
             assert new is not None
             for job in self._jobs.by(BY_NAMESPACE, new.metadata.name):
                 self._controller.queue.add(key_of(job))
 
-    def _pod_of_job_changed(self, owner: OwnerReference, pod: Pod, new: Pod | None) -> None:
+    def _on_pod_of_job_changed(self, owner: OwnerReference, pod: Pod, new: Pod | None) -> None:
         key = f"{pod.metadata.namespace}/{owner.name}"
-        memory, job = self._memory_of(key, owner.uid), self._jobs.get(key)
+        memory, job = self._find_memory(key, owner.uid), self._jobs.get(key)
         if memory is None or job is None:
             self._controller.queue.add(key)
             return
@@ -163,7 +163,7 @@ class JobController(Reconciler):
         if memory.expected.are_met(job, self._pods.version):
             self._controller.queue.add(key)
 
-    def _memory_of(self, key: str, uid: str) -> _Memory | None:
+    def _find_memory(self, key: str, uid: str) -> _Memory | None:
         memory = self._memories.get(key)
         return memory if memory is not None and memory.uid == uid else None
 
@@ -174,7 +174,7 @@ class JobController(Reconciler):
         if job is None or finish(job) is not None or managed_by(job) != self._manages:
             self._memories.pop(key, None)
             return None
-        memory = self._memory_of(key, job.metadata.uid)
+        memory = self._find_memory(key, job.metadata.uid)
         if memory is None:
             memory = self._memories[key] = _Memory(job.metadata.uid, self._clock.monotonic())
         if memory.unsure:
@@ -192,7 +192,7 @@ class JobController(Reconciler):
         plan: JobPlan | None = None
         failed = True
         try:
-            if await self._claim(job, pods, memory):
+            if await self._claim_pods(job, pods, memory):
                 failed = False
                 return 0.0
             now = self._clock.now()
@@ -215,7 +215,7 @@ class JobController(Reconciler):
                 memory.expected.wrote(pod)
         memory.unsure = False
 
-    async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
+    async def _claim_pods(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
         """Adopt and release pods of the Job, by its selector; return whether there were any to adopt or release."""
         leaving = claims.find_strangers(job, pods)
         coming = claims.find_adoptable_pods(job, self._pods)
@@ -286,7 +286,7 @@ class JobController(Reconciler):
         return report.outcome, report.errors
 
 
-def _spec_version(job: Job) -> tuple[int, bool]:
+def _read_spec_version(job: Job) -> tuple[int, bool]:
     """Return a value that changes when a user changes the Job's spec or deletes it."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
 

@@ -85,7 +85,7 @@ class JobMetrics:
         if mode != INDEXED:
             self._pods.labels(mode, "succeeded").inc(max(0, status.succeeded - job.status.succeeded))
         else:
-            self._indexes_finished(job, status, mode)
+            self._count_finished_indexes(job, status, mode)
         for type, result in ((COMPLETE, "succeeded"), (FAILED, "failed")):
             if (end := find_true(status.conditions, type)) is not None:
                 self._jobs.labels(mode, result, end.reason).inc()
@@ -95,7 +95,7 @@ class JobMetrics:
         for action, count in Counter(actions).items():
             self._judged.labels(action).inc(count)
 
-    def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
+    def _count_finished_indexes(self, job: Job, status: JobStatus, mode: str) -> None:
         """Count indexes that have finished, within the current range of indexes.
 
         An index that a resize removed does not count as a negative success.

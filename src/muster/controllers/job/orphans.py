@@ -55,7 +55,7 @@ class Orphans:
         """Queue the pod, with a delay, if it might be an orphan."""
         if not claims.is_tracked(pod):
             return
-        job = self._job_of(pod)
+        job = self._find_job(pod)
         if job is None or finish(job) is not None:
             self.controller.queue.add(key_of(pod))
 
@@ -63,7 +63,7 @@ class Orphans:
         pod = self._pods.get(key)
         if pod is None or not claims.is_tracked(pod):
             return None
-        job = self._job_of(pod)
+        job = self._find_job(pod)
         if job is not None:
             if finish(job) is None or managed_by(job) != self._manages:
                 return None
@@ -78,7 +78,7 @@ class Orphans:
             raise errors[0]
         return None
 
-    def _job_of(self, pod: Pod) -> Job | None:
+    def _find_job(self, pod: Pod) -> Job | None:
         owner = job_reference(pod)
         job = self._jobs.get(f"{pod.metadata.namespace}/{owner.name}") if owner else None
         return job if job is not None and owner is not None and job.metadata.uid == owner.uid else None

@@ -23,13 +23,13 @@ class TtlController(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)
-        if (remaining := self._seconds_left(job)) is None or remaining > 0:
+        if (remaining := self._compute_seconds_left(job)) is None or remaining > 0:
             return remaining
         namespace, name = split_key(key)
         with ignoring("NotFound"):
             # The cache may be stale: the TTL may have been raised, or the Job may have been replaced.
             job = await self._client.get(JOB, name, namespace)
-            if (remaining := self._seconds_left(job)) is None or remaining > 0:
+            if (remaining := self._compute_seconds_left(job)) is None or remaining > 0:
                 return remaining
             meta = job.metadata
             await self._client.delete(
@@ -42,7 +42,7 @@ class TtlController(Reconciler):
             )
         return None
 
-    def _seconds_left(self, job: Job | None) -> float | None:
+    def _compute_seconds_left(self, job: Job | None) -> float | None:
         """Return how many seconds remain until the Job is deleted; None if it does not expire."""
         moment = find_expiry(job) if job is not None else None
         return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())

@@ -105,9 +105,9 @@ class JobSetController(Reconciler):
         self._pods = manager.informer(POD, indexes={owned.PODS_BY_JOBSET: owned.pods_by_jobset})
         self._services = manager.informer(SERVICE)
         self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
-        self._jobsets.on_change(self._jobset_changed)
-        self._jobs.on_change(self._job_changed)
-        self._services.on_change(self._service_changed)
+        self._jobsets.on_change(self._on_jobset_changed)
+        self._jobs.on_change(self._on_job_changed)
+        self._services.on_change(self._on_service_changed)
 
     async def run(self) -> None:
         """Start the server that releases groups, and reconcile until `stop`."""
@@ -121,11 +121,11 @@ class JobSetController(Reconciler):
 
     # Events to keys.
 
-    def _jobset_changed(self, old: JobSet | None, new: JobSet | None) -> None:
+    def _on_jobset_changed(self, old: JobSet | None, new: JobSet | None) -> None:
         jobset = new if new is not None else old
         assert jobset is not None
         key = key_of(jobset)
-        memory = self._memory_of(key, jobset.metadata.uid)
+        memory = self._find_memory(key, jobset.metadata.uid)
         if memory is None or old is None or new is None:
             self._controller.queue.add(key)
         elif memory.waits:
@@ -134,10 +134,10 @@ class JobSetController(Reconciler):
             # Usually this is the controller's own status write. If more than counts changed, the next step must be
             # decided.
             self._controller.queue.add_after(
-                key, _find_gathering_time(memory) if _only_counts_differ(old, new) else 0.0
+                key, _find_gathering_time(memory) if _differ_only_in_counts(old, new) else 0.0
             )
 
-    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+    def _on_job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
         assert job is not None
         if new is None:
@@ -149,7 +149,7 @@ class JobSetController(Reconciler):
         if owner is None:
             return
         key = f"{job.metadata.namespace}/{owner.name}"
-        memory, jobset = self._memory_of(key, owner.uid), self._jobsets.get(key)
+        memory, jobset = self._find_memory(key, owner.uid), self._jobsets.get(key)
         if memory is None or jobset is None:
             self._controller.queue.add(key)
             return
@@ -161,7 +161,7 @@ class JobSetController(Reconciler):
             least = SHOW_SECONDS if new is not None and _is_about_to_succeed(new) else 0.0
             self._controller.queue.add_after(key, max(least, _find_gathering_time(memory)))
 
-    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+    def _on_service_changed(self, old: Service | None, new: Service | None) -> None:
         """Queue the JobSets that use a deleted Service, so that the Service is created again."""
         if old is not None and new is None:
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
@@ -175,7 +175,7 @@ class JobSetController(Reconciler):
         if memory.expected.are_met(jobset, self._jobs.version):
             self._controller.queue.add(key)
 
-    def _memory_of(self, key: str, uid: str) -> _Memory | None:
+    def _find_memory(self, key: str, uid: str) -> _Memory | None:
         memory = self._memories.get(key)
         return memory if memory is not None and memory.uid == uid else None
 
@@ -189,7 +189,7 @@ class JobSetController(Reconciler):
             if (old_memory := self._memories.pop(key, None)) is not None:
                 self._starting.forget(old_memory.uid)
             return await self._expire_ended_elsewhere(jobset) if jobset is not None else None
-        memory = self._memory_of(key, jobset.metadata.uid)
+        memory = self._find_memory(key, jobset.metadata.uid)
         if memory is None:
             if (another := self._memories.get(key)) is not None:
                 self._starting.forget(another.uid)
@@ -356,11 +356,13 @@ def _find_gathering_time(memory: _Memory) -> float:
     return min(memory.jobs * GATHER_SECONDS_PER_JOB, GATHER_SECONDS_MOST)
 
 
-def _only_counts_differ(old: JobSet, new: JobSet) -> bool:
-    return _spec_version(old) == _spec_version(new) and without_counts(old.status) == without_counts(new.status)
+def _differ_only_in_counts(old: JobSet, new: JobSet) -> bool:
+    return _read_spec_version(old) == _read_spec_version(new) and without_counts(old.status) == without_counts(
+        new.status
+    )
 
 
-def _spec_version(jobset: JobSet) -> tuple[object, ...]:
+def _read_spec_version(jobset: JobSet) -> tuple[object, ...]:
     """Return a value that changes when a user changes the JobSet."""
     meta = jobset.metadata
     return meta.generation, meta.deletion_timestamp is None, meta.annotations

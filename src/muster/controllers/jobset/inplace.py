@@ -44,7 +44,7 @@ class InPlaceRestarts:
         self._wake = wake
         # By JobSet, then by the UID of its Job. Only pods that were restarted, or that have agents, are counted.
         self._jobsets: dict[_JobSetKey, dict[str, _Pods]] = {}
-        manager.informer(POD).on_change(self._pod_changed)
+        manager.informer(POD).on_change(self._on_pod_changed)
 
     def count_restarts(self, jobset: JobSet, jobs: Iterable[Job]) -> RestartCounts:
         """Return how many pods of these Jobs of a JobSet are in each attempt, and their highest restart count."""
@@ -55,7 +55,7 @@ class InPlaceRestarts:
             attempts.update(pods.attempts)
         return RestartCounts(attempts, max((most for pods in counted for most in pods.restarts), default=0))
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         before, after = _read_restarts(old), _read_restarts(new)
         if before == after:
             return
@@ -92,7 +92,7 @@ def _read_restarts(pod: Pod | None) -> _PodRestarts | None:
     return _PodRestarts((pod.metadata.namespace, uid), job.uid, attempt) if attempt != _NONE else None
 
 
-def _add(counts: Counter[int], what: int, by: int) -> None:
-    counts[what] += by
-    if not counts[what]:
-        del counts[what]
+def _add(counts: Counter[int], key: int, by: int) -> None:
+    counts[key] += by
+    if not counts[key]:
+        del counts[key]

@@ -107,7 +107,7 @@ class Release:
             host, _, port = self._settings.address.rpartition(":")
         group = self._groups.get(uid)
         if group is None:
-            group = self._groups[uid] = _Group(_secret_of(uid, previous_line) or self._new_secret(uid))
+            group = self._groups[uid] = _Group(_read_secret(uid, previous_line) or self._make_secret(uid))
         return f"{host} {port} {uid}.{group.secret}"
 
     def set_epoch(self, uid: str, epoch: int, pods: int) -> None:
@@ -179,11 +179,11 @@ class Release:
         if (patience := self._unknown.pop(connection, None)) is not None:
             patience.cancel()
 
-    def _new_secret(self, uid: str) -> str:
+    def _make_secret(self, uid: str) -> str:
         return hmac.new(self._key, uid.encode(errors="replace"), "sha256").hexdigest()[:32]
 
 
-def _secret_of(uid: str, line: str) -> str:
+def _read_secret(uid: str, line: str) -> str:
     """Return the group's secret in an endpoint line; "" if the line contains none or belongs to another JobSet."""
     whose, _, secret = line.rpartition(" ")[2].partition(".")
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""

@@ -62,8 +62,8 @@ class Starting:
         self._held_up: dict[str, float] = {}  # by the UID of a JobSet whose ConfigMap has another owner: since when
         config_maps = manager.informer(CONFIG_MAP, labels=names.JOBSET_NAME)
         self._config_maps = MutationCache(config_maps.get)
-        config_maps.on_change(self._config_map_changed)
-        manager.informer(POD).on_change(self._pod_changed)
+        config_maps.on_change(self._on_config_map_changed)
+        manager.informer(POD).on_change(self._on_pod_changed)
 
     def find_started_pods(self, jobset: JobSet) -> StartedPods:
         """Return the observed state of the JobSet's group in its current epoch: which pods have started."""
@@ -109,7 +109,7 @@ class Starting:
 
     # Counting.
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         before = find_started_member(old) if old is not None else None
         after = find_started_member(new) if new is not None else None
         if before == after:
@@ -146,7 +146,7 @@ class Starting:
 
     # Writing.
 
-    def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+    def _on_config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         """Queue the JobSet after a user changed its ConfigMap; ignore this controller's own write."""
         config_map = new if new is not None else old
         assert config_map is not None

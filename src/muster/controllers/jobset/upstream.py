@@ -31,7 +31,7 @@ class Upstream:
             "muster_jobset_standing_back", "Whether JobSets are left to JobSet's own controller, which holds its Lease"
         ).labels()
         leases = manager.informer(LEASE, namespace=namespace, fields=f"metadata.name={LEASE_NAME}")
-        leases.on_change(self._lease_changed)
+        leases.on_change(self._on_lease_changed)
 
     def works(self) -> tuple[str, float] | None:
         """Return a description of the Lease's holder, and for how many seconds the Lease lasts without renewal.
@@ -48,7 +48,7 @@ class Upstream:
         self._end("has not been renewed")
         return None
 
-    def _lease_changed(self, _old: Lease | None, new: Lease | None) -> None:
+    def _on_lease_changed(self, _old: Lease | None, new: Lease | None) -> None:
         if new is None or not new.spec.holder_identity:
             if self._held is not None:
                 self._end("has been given back")

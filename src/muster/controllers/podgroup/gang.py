@@ -116,7 +116,7 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> DueTurns:
     needed, there = still_needed(group.min_members, tally), len(members.unbound)
     if needed is None or needed > there:
         if not (runs and started):
-            return DueTurns(lacking=_too_few(group, tally, waiting))
+            return DueTurns(lacking=_format_missing(group, tally, waiting))
         needed = there
     quorums = [_make_quorum(members.unbound, needed)] if needed else []
     for task, least in sorted(group.roles.items()):
@@ -124,7 +124,7 @@ def _find_due(group: PodGroup, members: Members, *, started: bool) -> DueTurns:
         lacking, there = still_needed(least, of_task.tally), len(of_task.unbound)
         if lacking is None or lacking > there:
             if not (runs and started):
-                return DueTurns(lacking=_task_lacks(group, task, least, of_task.tally))
+                return DueTurns(lacking=_format_missing_of_task(group, task, least, of_task.tally))
             lacking = there
         if lacking:
             quorums.append(_make_quorum(of_task.unbound, lacking))
@@ -145,7 +145,7 @@ def _find_joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) 
     return DueTurns((Turn(repair, topology=topology, demand=Demand.REPAIR), *growth) if repair else growth)
 
 
-def _task_lacks(group: PodGroup, task: str, least: int, tally: PodCounts) -> str:
+def _format_missing_of_task(group: PodGroup, task: str, least: int, tally: PodCounts) -> str:
     needs = f'PodGroup "{group.name}" needs {_format_count(least)} of task "{task}"'
     return f"{needs}: {_are_there(tally.allocated + tally.pending + tally.succeeded)}"
 
@@ -155,7 +155,7 @@ def _waits(pod: Pod) -> bool:
     return not is_finished(pod) and pod.metadata.deletion_timestamp is None and not pod.spec.node_name
 
 
-def _too_few(group: PodGroup, tally: PodCounts, waiting: Sequence[Pod]) -> str:
+def _format_missing(group: PodGroup, tally: PodCounts, waiting: Sequence[Pod]) -> str:
     there = tally.allocated + tally.pending + tally.succeeded
     gated = sum(bool(pod.spec.scheduling_gates) for pod in waiting)
     more = [f"{gated} of them gated"] if gated else []

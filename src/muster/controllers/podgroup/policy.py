@@ -39,16 +39,16 @@ class PodGroupPolicyController(Reconciler):
         self._recorder = recorder
         self._keys = groups
         self._limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
-        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
-        self._groups = manager.informer(kep.POD_GROUP, indexes={_BY_GROUP: self._own_key}, optional=True)
-        self._controller.watch(self._pods, self._group_of, when=_matters, gather=GATHER_SECONDS)
-        self._controller.watch(self._groups, self._own_key)
+        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._index_by_group})
+        self._groups = manager.informer(kep.POD_GROUP, indexes={_BY_GROUP: self._list_own_key}, optional=True)
+        self._controller.watch(self._pods, self._index_by_group, when=_matters, gather=GATHER_SECONDS)
+        self._controller.watch(self._groups, self._list_own_key)
 
-    def _group_of(self, pod: Pod) -> Iterable[str]:
+    def _index_by_group(self, pod: Pod) -> Iterable[str]:
         key = self._keys.key(pod)
         return (key,) if key else ()
 
-    def _own_key(self, group: kep.PodGroup) -> Iterable[str]:
+    def _list_own_key(self, group: kep.PodGroup) -> Iterable[str]:
         return (self._keys.key_of(group),)
 
     async def _reconcile(self, key: str) -> Result:

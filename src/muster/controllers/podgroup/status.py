@@ -47,25 +47,25 @@ class PodGroupStatusController(Reconciler):
         self._groups = groups
         self._names = names
         self._told: dict[str, str] = {}  # by key of a broken group, the message of its last event
-        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
+        self._pods = manager.informer(POD, indexes={_BY_GROUP: self._index_by_group})
         self._informers = [(kind, manager.informer(kind, optional=True)) for kind in groups.kinds]
-        self._pods.on_change(self._pod_changed)
+        self._pods.on_change(self._on_pod_changed)
         for _, informer in self._informers:
-            informer.on_change(self._group_changed)
+            informer.on_change(self._on_group_changed)
 
-    def _group_of(self, pod: Pod) -> Iterable[str]:
+    def _index_by_group(self, pod: Pod) -> Iterable[str]:
         key = self._groups.key(pod)
         return (key,) if key else ()
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        for key in {key for pod in (old, new) if pod is not None for key in self._group_of(pod)}:
-            self._soon(key)
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for key in {key for pod in (old, new) if pod is not None for key in self._index_by_group(pod)}:
+            self._queue_soon(key)
 
-    def _group_changed(self, _old: Any | None, new: Any | None) -> None:
+    def _on_group_changed(self, _old: Any | None, new: Any | None) -> None:
         if new is not None:
-            self._soon(self._groups.key_of(new))
+            self._queue_soon(self._groups.key_of(new))
 
-    def _soon(self, key: str) -> None:
+    def _queue_soon(self, key: str) -> None:
         queue = self._controller.queue
         queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_GROUP)
 

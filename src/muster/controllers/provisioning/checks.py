@@ -30,9 +30,9 @@ class ProvisioningCheckController(Reconciler):
         super().__init__(manager)
         self._checks, self._configs = follow_checks(manager)
         self._controller.watch(self._checks)
-        self._controller.watch(self._configs, self._users, when=lambda old, new: old is None or new is None)
+        self._controller.watch(self._configs, self._list_users, when=lambda old, new: old is None or new is None)
 
-    def _users(self, config: ProvisioningRequestConfig) -> list[str]:
+    def _list_users(self, config: ProvisioningRequestConfig) -> list[str]:
         return [check.metadata.name for check in self._checks.by(CHECKS_BY_CONFIG, config.metadata.name)]
 
     async def _reconcile(self, key: str) -> Result:
@@ -46,7 +46,7 @@ class ProvisioningCheckController(Reconciler):
 
 def follow_checks(manager: Manager) -> tuple[Informer[AdmissionCheck], Informer[ProvisioningRequestConfig]]:
     """Return the informers of checks and of their configurations."""
-    checks = manager.informer(ADMISSION_CHECK, indexes={CHECKS_BY_CONFIG: _config_names})
+    checks = manager.informer(ADMISSION_CHECK, indexes={CHECKS_BY_CONFIG: _index_by_config})
     return checks, manager.informer(PROVISIONING_REQUEST_CONFIG, optional=True)
 
 
@@ -74,7 +74,7 @@ def decide_activity(check: AdmissionCheck, config: ProvisioningRequestConfig | N
     return Activity(False, BAD_PARAMETERS_REF, problem)
 
 
-def _config_names(check: AdmissionCheck) -> tuple[str, ...]:
+def _index_by_config(check: AdmissionCheck) -> tuple[str, ...]:
     parameters = check.spec.parameters
     ours = (
         is_ours(check)

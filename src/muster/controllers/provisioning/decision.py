@@ -135,7 +135,7 @@ def decide(
         if state.name in configs:
             config, request = configs[state.name], current[state.name]
             state = _judge(state, workload, config, request, now)
-            if config is not None and (attempt := _next_attempt(state, workload, config, request)) is not None:
+            if config is not None and (attempt := _choose_next_attempt(state, workload, config, request)) is not None:
                 try:
                     create.append(_create_attempt(state.name, attempt, workload, config, flavor_of))
                 except InjectionError as error:
@@ -184,14 +184,14 @@ def _follows(request: ProvisioningRequest, workload: Workload, config: Provision
 
     Parameters that annotations of the workload override may differ.
     """
-    spec, passed = request.spec, _passed_parameters(workload)
+    spec, passed = request.spec, _list_passed_parameters(workload)
     parameters = {key: value for key, value in config.parameters.items() if key not in passed}
     return (
         spec.provisioning_class_name == config.provisioning_class_name and parameters.items() <= spec.parameters.items()
     )
 
 
-def _passed_parameters(workload: Workload) -> dict[str, str]:
+def _list_passed_parameters(workload: Workload) -> dict[str, str]:
     """Return the parameters in annotations of the workload, which override the parameters of the configuration."""
     prefix = PROVISIONING_REQUEST_PREFIX
     annotations = workload.metadata.annotations.items()
@@ -243,19 +243,19 @@ def _judge_failure(
     workload: Workload,
     config: ProvisioningRequestConfigSpec,
     request: ProvisioningRequest,
-    what: str,
-    why: str,
+    failure: str,
+    reason: str,
     now: datetime,
 ) -> AdmissionCheckState:
     """Return the state of a check after its request failed: Retry, or Rejected after the last attempt.
 
-    what: the kind of failure, for the message.
-    why: the reason for the failure.
+    failure: the kind of failure, for the message.
+    reason: the reason for the failure.
     """
     attempt, strategy = _attempt(request, workload, state.name) or 1, config.retry_strategy
     if attempt > strategy.backoff_limit_count:
-        return set_state(state, CHECK_REJECTED, why, now)
-    message, retries = f"Retrying after {what}: {why}", state.retry_count or 0
+        return set_state(state, CHECK_REJECTED, reason, now)
+    message, retries = f"Retrying after {failure}: {reason}", state.retry_count or 0
     if attempt <= retries:
         return set_state(state, state.state, message, now)  # an eviction has counted this failure
     doubled = strategy.backoff_base_seconds * 2 ** min(retries, _MAX_DOUBLINGS)
@@ -293,7 +293,7 @@ def _list_updates(
 # The next request.
 
 
-def _next_attempt(
+def _choose_next_attempt(
     state: AdmissionCheckState,
     workload: Workload,
     config: ProvisioningRequestConfigSpec,
@@ -351,10 +351,10 @@ def _are_alike(one: _Need, other: _Need, policy: str) -> bool:
     Their templates are equal, or equal in all fields that select nodes, depending on the policy.
     """
     a, b = one.podset.template, other.podset.template
-    return a == b if policy == _IDENTICAL_TEMPLATES else _scheduling_of(a.spec) == _scheduling_of(b.spec)
+    return a == b if policy == _IDENTICAL_TEMPLATES else _read_scheduling(a.spec) == _read_scheduling(b.spec)
 
 
-def _scheduling_of(pod: PodSpec) -> tuple[object, ...]:
+def _read_scheduling(pod: PodSpec) -> tuple[object, ...]:
     requests = [[one.resources.requests for one in group] for group in (pod.containers, pod.init_containers)]
     return requests, pod.resources, pod.node_selector, pod.tolerations, pod.affinity, pod.resource_claims
 
@@ -378,7 +378,7 @@ def _create_attempt(
             ProvisionedPodSet(pod_template_ref=PodTemplateReference(name=template.metadata.name), count=need.count)
             for template, need in zip(templates, needs, strict=True)
         ),
-        parameters=config.parameters | _passed_parameters(workload),
+        parameters=config.parameters | _list_passed_parameters(workload),
     )
     return RequestAttempt(check, ProvisioningRequest(metadata=_make_metadata(name, workload), spec=spec), templates)
 
@@ -405,12 +405,12 @@ def _create_template(need: _Need, flavor_of: FlavorOf) -> PodTemplateSpec:
             spec,
             node_selector={**spec.node_selector, **info.node_selector},
             tolerations=merge_tolerations(spec.tolerations, info.tolerations),
-            init_containers=tuple(map(_with_requests, spec.init_containers)),
-            containers=tuple(map(_with_requests, spec.containers)),
+            init_containers=tuple(map(_add_limits_to_requests, spec.init_containers)),
+            containers=tuple(map(_add_limits_to_requests, spec.containers)),
         ),
     )
 
 
-def _with_requests(container: Container) -> Container:
+def _add_limits_to_requests(container: Container) -> Container:
     resources = container.resources
     return replace(container, resources=replace(resources, requests=resources.limits | resources.requests))

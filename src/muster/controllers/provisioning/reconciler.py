@@ -60,17 +60,17 @@ class ProvisioningController(Reconciler):
         self._recorder = recorder
         self._cleanup = configuration.features.is_enabled("CleanupProvisioningRequestsOnEviction")
         self._unseen: dict[str, Revision] = {}  # the newest created request of a workload
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CHECK: _names_of_checks})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CHECK: _index_by_check})
         self._checks, self._configs = follow_checks(manager)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
-        self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_WORKLOAD: _uids_of_owners}, optional=True)
+        self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_WORKLOAD: _index_by_owner}, optional=True)
         self._templates = manager.informer(
-            POD_TEMPLATE.seen_as(Object), labels=f"{MANAGED_LABEL}=true", indexes={_BY_WORKLOAD: _uids_of_owners}
+            POD_TEMPLATE.seen_as(Object), labels=f"{MANAGED_LABEL}=true", indexes={_BY_WORKLOAD: _index_by_owner}
         )
         self._controller.watch(self._workloads, when=self._concerns)
-        self._controller.watch(self._requests, _keys_of_owners)
-        self._controller.watch(self._checks, self._users, when=_is_another_check)
-        self._controller.watch(self._configs, self._users_of_config, when=_is_another_config)
+        self._controller.watch(self._requests, _list_keys_of_owners)
+        self._controller.watch(self._checks, self._list_users, when=_is_another_check)
+        self._controller.watch(self._configs, self._list_users_of_config, when=_is_another_config)
 
     # Events to keys.
 
@@ -84,12 +84,12 @@ class ProvisioningController(Reconciler):
             names and self._requests.by(_BY_WORKLOAD, new.metadata.uid)
         )
 
-    def _users(self, check: AdmissionCheck) -> Iterable[str]:
+    def _list_users(self, check: AdmissionCheck) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
 
-    def _users_of_config(self, config: ProvisioningRequestConfig) -> Iterable[str]:
+    def _list_users_of_config(self, config: ProvisioningRequestConfig) -> Iterable[str]:
         for check in self._checks.by(CHECKS_BY_CONFIG, config.metadata.name):
-            yield from self._users(check)
+            yield from self._list_users(check)
 
     # One reconcile of one workload.
 
@@ -102,7 +102,7 @@ class ProvisioningController(Reconciler):
             return UNSEEN_SECONDS
         self._unseen.pop(key, None)
         requests = self._requests.by(_BY_WORKLOAD, workload.metadata.uid)
-        now, configs = self._clock.now(), self._configs_of(workload)
+        now, configs = self._clock.now(), self._find_configs(workload)
         plan = decide(workload, configs, requests, self._flavors.get, now, cleanup=self._cleanup)
         with ignoring("NotFound"):
             workload = await self._write_states(workload, plan.checks)
@@ -114,7 +114,7 @@ class ProvisioningController(Reconciler):
             return min((one for one in results if one is not None), default=None)
         return None
 
-    def _configs_of(self, workload: Workload) -> Configs:
+    def _find_configs(self, workload: Workload) -> Configs:
         """Return the configurations of the workload's checks, without the checks of other controllers.
 
         The configuration is None if it does not exist.
@@ -177,14 +177,14 @@ class ProvisioningController(Reconciler):
             await self._client.delete_object(POD_TEMPLATE, existing)
             return await self._client.create(POD_TEMPLATE, template)
 
-    async def _report(self, workload: Workload, attempt: RequestAttempt, what: str, error: ApiError) -> Result:
+    async def _report(self, workload: Workload, attempt: RequestAttempt, object_name: str, error: ApiError) -> Result:
         """Record, once, why a request could not be created; return the seconds until a retry.
 
         Raises the error if a retry may soon succeed.
         """
-        unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
+        unserved = error.code == 404 and object_name.startswith("ProvisioningRequest") and not self._requests.version
         why = "the server does not serve ProvisioningRequests" if unserved else str(error)
-        message, now = f"Error creating {what}: {why}", self._clock.now()
+        message, now = f"Error creating {object_name}: {why}", self._clock.now()
         states = workload.status.admission_checks
         after = tuple(set_state(one, one.state, message, now) if one.name == attempt.check else one for one in states)
         if after != states:
@@ -214,11 +214,11 @@ def _is_controller(owner: ObjectMeta, obj: Any) -> bool:
     return controller is not None and controller.uid == owner.uid
 
 
-def _names_of_checks(workload: Workload) -> list[str]:
+def _index_by_check(workload: Workload) -> list[str]:
     return [check.name for check in workload.status.admission_checks]
 
 
-def _owners_of(obj: Any) -> Iterator[OwnerReference]:
+def _list_owners(obj: Any) -> Iterator[OwnerReference]:
     """Yield the reference to the Workload that owns a request or a template.
 
     Kueue's references have an older API version.
@@ -228,12 +228,12 @@ def _owners_of(obj: Any) -> Iterator[OwnerReference]:
             yield owner
 
 
-def _uids_of_owners(obj: Any) -> list[str]:
-    return [owner.uid for owner in _owners_of(obj)]
+def _index_by_owner(obj: Any) -> list[str]:
+    return [owner.uid for owner in _list_owners(obj)]
 
 
-def _keys_of_owners(obj: Any) -> list[str]:
-    return [f"{obj.metadata.namespace}/{owner.name}" for owner in _owners_of(obj)]
+def _list_keys_of_owners(obj: Any) -> list[str]:
+    return [f"{obj.metadata.namespace}/{owner.name}" for owner in _list_owners(obj)]
 
 
 # Relevant changes.

@@ -27,8 +27,8 @@ class Additions:
         self._items: dict[str, tuple[LimitRangeItem, ...]] = {}  # the items of LimitRanges, by namespace
         self._overheads: dict[str, ResourceList] = {}  # the overhead of each pod, by RuntimeClass
         self._ranges = manager.informer(LIMIT_RANGE, indexes={BY_NAMESPACE: by_namespace})
-        self._ranges.on_change(self._range_changed)
-        manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
+        self._ranges.on_change(self._on_limit_range_changed)
+        manager.informer(RUNTIME_CLASS).on_change(self._on_runtime_class_changed)
 
     def complete(self, workload: Workload) -> Workload:
         """Return the workload with defaults and overheads added. If there are none, that is the same object."""
@@ -47,7 +47,7 @@ class Additions:
         items = self._items.get(workload.metadata.namespace, ())
         return limits_problem(self.complete(workload).spec.pod_sets, items)
 
-    def _range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
+    def _on_limit_range_changed(self, old: LimitRange | None, new: LimitRange | None) -> None:
         changed = new if new is not None else old
         assert changed is not None
         namespace = changed.metadata.namespace
@@ -61,7 +61,7 @@ class Additions:
         if items != before:
             self._changed(lambda workload: workload.metadata.namespace == namespace)
 
-    def _class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
+    def _on_runtime_class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
         changed = new if new is not None else old
         assert changed is not None
         name = changed.metadata.name

@@ -86,8 +86,8 @@ class QueueingCache:
         )
         self.local_queues = manager.informer(LOCAL_QUEUE)
         self._latest = MutationCache(self.workloads.get)
-        self.workloads.on_change(self._workload_changed)
-        self.local_queues.on_change(self._local_queue_changed)
+        self.workloads.on_change(self._on_workload_changed)
+        self.local_queues.on_change(self._on_local_queue_changed)
         self._definitions = definitions = Definitions(
             manager,
             configuration,
@@ -99,8 +99,8 @@ class QueueingCache:
         )
         self.flavors, self.checks = definitions.flavors, definitions.checks
         self.cluster_queues, self.cohorts = definitions.cluster_queues, definitions.cohorts
-        manager.informer(NODE).on_change(self._node_changed)
-        manager.informer(NAMESPACE).on_change(self._namespace_changed)
+        manager.informer(NODE).on_change(self._on_node_changed)
+        manager.informer(NAMESPACE).on_change(self._on_namespace_changed)
         self._additions = Additions(manager, self._read_again)
         self.devices = ClaimedDevices(manager, configuration, self._read_again, self._place_latest, matches)
 
@@ -193,7 +193,7 @@ class QueueingCache:
 
     # Changes of the cluster.
 
-    def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
+    def _on_workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         workload = new if new is not None else old
         assert workload is not None
         key = key_of(workload)
@@ -238,13 +238,13 @@ class QueueingCache:
                 self._forget(key)
             case Holds(cluster_queue):
                 self.unfit.pop(key, None)
-                self._hold(key, self._read(obj, cluster_queue))
+                self._hold_quota(key, self._read(obj, cluster_queue))
                 self._grow(key, obj, cluster_queue)
             case Waits(until):
                 self._release(key)
                 self._release(growth_key(key))
                 self.queues.remove(growth_key(key))
-                self._queue(key, obj, until)
+                self._queue_workload(key, obj, until)
 
     def _is_parent(self, obj: Workload) -> bool:
         """Return whether the workload has or will have variants, which hold quota in its place.
@@ -267,7 +267,7 @@ class QueueingCache:
         self._by_workload = self._by_workload or bool(blocks)
         return replace(workload, blocks=blocks)
 
-    def _hold(self, key: str, workload: model.WorkloadInfo) -> None:
+    def _hold_quota(self, key: str, workload: model.WorkloadInfo) -> None:
         self.queues.remove(key)
         before = self.tree.holder(key)
         if workload.queue not in self.tree.queues:
@@ -310,7 +310,7 @@ class QueueingCache:
         admission_check = self.checks.get(check)
         return admission_check is not None and admission_check.spec.controller_name == MULTI_KUEUE_CONTROLLER
 
-    def _queue(self, key: str, obj: Workload, until: datetime | None) -> None:
+    def _queue_workload(self, key: str, obj: Workload, until: datetime | None) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
         missing_queue = f"LocalQueue {obj.spec.queue_name} doesn't exist" if local is None else ""
         orphaned = _VARIANTS_OFF if is_variant(obj) and not self._reading.variants else ""
@@ -356,7 +356,7 @@ class QueueingCache:
         if before.places != places:
             self.notifier.flush_places()
 
-    def _node_changed(self, old: ClusterNode | None, new: ClusterNode | None) -> None:
+    def _on_node_changed(self, old: ClusterNode | None, new: ClusterNode | None) -> None:
         node = new if new is not None else old
         assert node is not None
         labels = new.metadata.labels if new is not None else None
@@ -365,7 +365,7 @@ class QueueingCache:
                 self.queues.flush(root)
             self.notifier.wake()
 
-    def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+    def _on_local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
         if is_only_status(old, new):
@@ -396,7 +396,7 @@ class QueueingCache:
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
-    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         namespace = new if new is not None else old
         assert namespace is not None
         labels: Mapping[str, str] = new.metadata.labels if new is not None else {}

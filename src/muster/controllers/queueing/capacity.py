@@ -27,9 +27,9 @@ class NodeQuotaController(Reconciler):
         self._controller.watch(self._queues, when=_needs_update)
         self._queues.on_change(self._queue_changed)
         self._flavors.on_change(lambda _old, _new: self._queue_all())
-        self._nodes.on_change(self._node_changed)
+        self._nodes.on_change(self._on_node_changed)
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or find_quota_state(old) != find_quota_state(new):
             self._queue_all()
 
@@ -38,11 +38,11 @@ class NodeQuotaController(Reconciler):
         if not _needs_update(old, new):
             return
         for queue in filter(None, (old, new)):
-            if whole := _whole_of(queue):
+            if whole := _read_whole_queue(queue):
                 self._controller.queue.add(whole)
         if new is not None and is_following_nodes(new):
             for part in self._queues.all():
-                if _whole_of(part) == new.metadata.name:
+                if _read_whole_queue(part) == new.metadata.name:
                     self._controller.queue.add(key_of(part))
 
     def _queue_all(self) -> None:
@@ -68,11 +68,11 @@ class NodeQuotaController(Reconciler):
             flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
             parts_quota = sum_parts(queue.metadata.name, self._queues.all())
             return quota_from_nodes(groups, flavors, self._nodes.all(), parts_quota)
-        whole = self._queues.get(_whole_of(queue))
+        whole = self._queues.get(_read_whole_queue(queue))
         return cover_same(groups, whole.spec.resource_groups) if whole is not None else groups
 
 
-def _whole_of(queue: ClusterQueue) -> str:
+def _read_whole_queue(queue: ClusterQueue) -> str:
     """Return the name of the ClusterQueue that another one is a part of; "" if it is no part."""
     return queue.metadata.annotations.get(QUOTA_OF, "")
 
@@ -81,4 +81,8 @@ def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
     """Return whether a ClusterQueue changed in its spec, or in how its quota depends on nodes or other queues."""
     if old is None or new is None:
         return True
-    return (old.spec, is_following_nodes(old), _whole_of(old)) != (new.spec, is_following_nodes(new), _whole_of(new))
+    return (old.spec, is_following_nodes(old), _read_whole_queue(old)) != (
+        new.spec,
+        is_following_nodes(new),
+        _read_whole_queue(new),
+    )

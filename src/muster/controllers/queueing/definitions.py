@@ -78,12 +78,12 @@ class Definitions:
         self.divisions = Divisions(manager, tree, put=self._put, wake=notifier.wake)
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
         self.cohorts = manager.informer(COHORT)
-        self.cluster_queues.on_change(self._queue_changed)
-        self.cohorts.on_change(self._cohort_changed)
+        self.cluster_queues.on_change(self._on_cluster_queue_changed)
+        self.cohorts.on_change(self._on_cohort_changed)
         self._resource_flavors = manager.informer(RESOURCE_FLAVOR)
-        self._resource_flavors.on_change(self._flavor_changed)
+        self._resource_flavors.on_change(self._on_flavor_changed)
         self._topologies = manager.informer(TOPOLOGY)
-        self._topologies.on_change(self._topology_changed)
+        self._topologies.on_change(self._on_topology_changed)
         self._topology_nodes = TopologyNodes(manager, tree.ledger, notifier.flush_places)
         manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
 
@@ -113,7 +113,7 @@ class Definitions:
         """Return the blocking setting in the text of an annotation; None if the text is malformed."""
         return read_blocking(text, self._base)
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+    def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
         if is_only_status(old, new):
@@ -177,7 +177,7 @@ class Definitions:
         self._notifier.wake()
         self._notifier.notify_change(name, "")
 
-    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
+    def _on_cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         cohort = new if new is not None else old
         assert cohort is not None
         if is_only_status(old, new):
@@ -198,7 +198,7 @@ class Definitions:
                 self._review(queue.name)
             self._notifier.flush(root)
 
-    def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
+    def _on_flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
         flavor = new if new is not None else old
         assert flavor is not None
         name = flavor.metadata.name
@@ -220,7 +220,7 @@ class Definitions:
         if spec.levels:
             self._topology_nodes.follow()
 
-    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
+    def _on_topology_changed(self, old: Topology | None, new: Topology | None) -> None:
         topology = new if new is not None else old
         assert topology is not None
         for flavor in self._resource_flavors.all():

@@ -67,10 +67,10 @@ class ClaimedDevices:
         self._extended: dict[str, DeviceClass] = {}  # by extended resource
         if not self._rules.counts:
             return
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_TEMPLATE: _templates_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_TEMPLATE: _list_claim_templates})
         # A server without the API group has no resource claims to count.
         self._templates = manager.informer(RESOURCE_CLAIM_TEMPLATE, optional=True)
-        self._templates.on_change(self._template_changed)
+        self._templates.on_change(self._on_template_changed)
         self._classes = manager.informer(DEVICE_CLASS, optional=True)
         self._classes.on_change(lambda *_: self._review_classes())
         if matches is not None:
@@ -85,7 +85,7 @@ class ClaimedDevices:
             return NO_DEVICES  # most workloads have no claims
         templates = {}
         if claiming and self._rules.counts:
-            named_templates = map(self._templates.get, _templates_of(workload))
+            named_templates = map(self._templates.get, _list_claim_templates(workload))
             templates = {one.metadata.name: one for one in named_templates if one is not None}
         fleet = self._get_fleet() if claiming else None
         return count_devices(podsets, self._rules, templates, self._extended, fleet)
@@ -120,7 +120,7 @@ class ClaimedDevices:
             lacking = frozenset(self._lacking)
             self._changed(lambda workload: key_of(workload) in lacking)
 
-    def _template_changed(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
+    def _on_template_changed(self, old: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
         if old is not None and new is not None and old.spec == new.spec:
             return
         changed = new if new is not None else old
@@ -157,7 +157,7 @@ class DeviceReview(Reconciler):
         return None
 
 
-def _templates_of(workload: Workload) -> Collection[str]:
+def _list_claim_templates(workload: Workload) -> Collection[str]:
     """Return the claim templates that the pods of a workload name, as `namespace/name`."""
     claims = (claim for podset in workload.spec.pod_sets for claim in podset.template.spec.resource_claims)
     names = (claim.resource_claim_template_name for claim in claims)

@@ -41,7 +41,7 @@ class Divisions:
         self._nodes = manager.informer(NODE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._nodes.on_change(self._node_changed)
+        self._nodes.on_change(self._on_node_changed)
         self._flavors.on_change(lambda _old, _new: self.mark_stale())
 
     def limit(self, queue: ClusterQueue) -> QueueSpec:
@@ -80,6 +80,6 @@ class Divisions:
             if queue is not None and before.get(name) != self._decided.get(name):
                 self._put(self.limit(queue))
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or find_quota_state(old) != find_quota_state(new):
             self.mark_stale()

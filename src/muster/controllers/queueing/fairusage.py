@@ -77,9 +77,9 @@ class FairUsageController(Reconciler):
         self._listeners: list[Callable[[str], None]] = []
         self._queues = manager.informer(LOCAL_QUEUE, indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue})
         self._controller.watch(self._queues, when=lambda old, new: old is None or new is None or old.spec != new.spec)
-        cache.cluster_queues.on_change(self._queue_changed)
+        cache.cluster_queues.on_change(self._on_cluster_queue_changed)
         if self._decay.half_life:
-            cache.notifier.on_change(self._changed)
+            cache.notifier.on_change(self._on_usage_changed)
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
@@ -102,7 +102,7 @@ class FairUsageController(Reconciler):
 
     # Changes of the cluster.
 
-    def _changed(self, queue: str, local_queue: str) -> None:
+    def _on_usage_changed(self, queue: str, local_queue: str) -> None:
         node = self._cache.tree.queues.get(queue) if local_queue else None
         if node is not None and (self._has_accounts(node) or self._accounts.get(local_queue) is not None):
             self._controller.queue.add(local_queue)
@@ -111,7 +111,7 @@ class FairUsageController(Reconciler):
         """Return whether the LocalQueues of a ClusterQueue have accounts."""
         return self._everywhere or node.policy.by_usage
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+    def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
         if old is None or new is None or old.spec.admission_scope != new.spec.admission_scope:

@@ -92,7 +92,7 @@ class QueueGauges:
         yield queue(
             "pending_scheduling_hashes",
             "The number of equivalence classes of pending workloads",
-            (row for node in nodes for row in _pending_rows((node.name,), queues.classes(node.name))),
+            (row for node in nodes for row in _make_pending_rows((node.name,), queues.classes(node.name))),
             more=("status",),
         )
         yield queue(
@@ -109,13 +109,13 @@ class QueueGauges:
         yield queue(
             "cluster_queue_status",
             "1 for the status that the ClusterQueue has",
-            (row for node in nodes for row in _state_rows(node.name, _STATES, self._state_of(node.name))),
+            (row for node in nodes for row in _make_state_rows(node.name, _STATES, self._find_state(node.name))),
             more=("status",),
         )
         yield queue(
             "cluster_queue_info",
             "1 for the Cohort that the ClusterQueue is in, and the root of its tree",
-            (((node.name, *_lineage_of(node)), 1) for node in (nodes if self._cohorts else ())),
+            (((node.name, *_find_lineage(node)), 1) for node in (nodes if self._cohorts else ())),
             more=("parent_cohort", "root_cohort"),
         )
 
@@ -124,7 +124,7 @@ class QueueGauges:
         yield cohort(
             "cohort_info",
             "1 for the Cohort that the Cohort is in, and the root of its tree",
-            (((node.name, *_lineage_of(node)), 1) for node in cohorts),
+            (((node.name, *_find_lineage(node)), 1) for node in cohorts),
             more=("parent_cohort", "root_cohort"),
         )
         yield cohort(
@@ -139,11 +139,11 @@ class QueueGauges:
 
     def _measure_local_queues(self) -> Iterator[Gauges]:
         local = partial(gauges_of, labels=LOCAL_LABELS)
-        tallies = list(self._local_tallies())
+        tallies = list(self._list_local_tallies())
         yield local(
             "local_queue_pending_workloads",
             "The number of pending workloads",
-            (row for key, counts in self._local_counts() for row in _pending_rows(_split_key(key), counts)),
+            (row for key, counts in self._list_local_counts() for row in _make_pending_rows(_split_key(key), counts)),
             more=("status",),
         )
         yield local(
@@ -161,7 +161,7 @@ class QueueGauges:
             "local_queue_status",
             "1 for the status of the condition Active",
             (
-                ((*_split_key(key), status), float(status == self._active_status(key)))
+                ((*_split_key(key), status), float(status == self._find_active_status(key)))
                 for key, _ in tallies
                 for status in _STATUSES
             ),
@@ -182,7 +182,7 @@ class QueueGauges:
             yield local(
                 f"local_queue_{name}",
                 text,
-                [row for key, tally in tallies for row in _amount_rows(_split_key(key), usage_of(tally))],
+                [row for key, tally in tallies for row in _make_amount_rows(_split_key(key), usage_of(tally))],
                 more=("flavor", "resource"),
             )
 
@@ -195,14 +195,16 @@ class QueueGauges:
                 [
                     row
                     for node in nodes
-                    for row in _amount_rows(_labels_of(node), _cover_quotas(node, usage_of(node.tallies.total)))
+                    for row in _make_amount_rows(
+                        _get_labels(node), _fill_unused_quotas(node, usage_of(node.tallies.total))
+                    )
                 ],
             )
         for name, text, limit in _LIMITS:
             yield resource(
                 f"cluster_queue_{name}",
                 text,
-                [row for node in nodes for row in _amount_rows(_labels_of(node), _limits_of(node, limit))],
+                [row for node in nodes for row in _make_amount_rows(_get_labels(node), _list_limits(node, limit))],
             )
         yield gauges_of(
             "cluster_queue_resource_pending",
@@ -217,7 +219,7 @@ class QueueGauges:
         yield gauges_of(
             "cluster_queue_weighted_share",
             "The share for fair sharing; NaN if it is infinite",
-            (((node.name, node.policy.cohort), _share_of(node)) for node in nodes),
+            (((node.name, node.policy.cohort), _compute_share(node)) for node in nodes),
             labels=(*QUEUE_LABELS, "cohort"),
         )
 
@@ -226,26 +228,26 @@ class QueueGauges:
         yield gauges_of(
             "cohort_weighted_share",
             "The share for fair sharing; NaN if it is infinite",
-            (((node.name,), _share_of(node)) for node in cohorts),
+            (((node.name,), _compute_share(node)) for node in cohorts),
             labels=("cohort",),
         )
         yield resource(
             "cohort_subtree_quota",
             "The quota of the Cohort, and the quota that the nodes below lend to it",
-            (row for node in cohorts for row in _amount_rows((node.name,), node.subtree)),
+            (row for node in cohorts for row in _make_amount_rows((node.name,), node.subtree)),
         )
         yield resource(
             "cohort_subtree_resource_reservations",
             "The quota that workloads below the Cohort hold",
-            (row for node in cohorts for row in _amount_rows((node.name,), _sum_holdings(node))),
+            (row for node in cohorts for row in _make_amount_rows((node.name,), _sum_holdings(node))),
         )
 
     def _count_waiting(self, queue: str, counts: tuple[int, int]) -> _Values:
         """Return the metric rows that count waiting workloads. If workloads have custom labels, visit each workload."""
         if not self._of_workloads:
-            return _pending_rows((queue,), counts)
+            return _make_pending_rows((queue,), counts)
         numbers = Counter(
-            ("active" if active else "inadmissible", *self._label_values(key))
+            ("active" if active else "inadmissible", *self._list_label_values(key))
             for key, active in self._cache.queues.keys_of_pending(queue)
         )
         return [((queue, *more), number) for more, number in numbers.items()]
@@ -258,7 +260,7 @@ class QueueGauges:
         if not self._of_workloads:
             return [(labels, number)]
         numbers = Counter(
-            self._label_values(key)
+            self._list_label_values(key)
             for key, workload in node.workloads.items()
             if workload.admitted and not workload.growth_of and local_queue in ("", workload.local_queue)
         )
@@ -269,28 +271,28 @@ class QueueGauges:
         node = self._cache.tree.queues.get(queue.spec.cluster_queue) if queue is not None else None
         return self._count_admitted(_split_key(local_queue), node, number, local_queue) if node is not None else ()
 
-    def _label_values(self, workload: str) -> tuple[str, ...]:
+    def _list_label_values(self, workload: str) -> tuple[str, ...]:
         obj = self._cache.workloads.get(workload)
         return self._custom.values_of("Workload", obj.metadata if obj is not None else None)
 
-    def _state_of(self, queue: str) -> str:
+    def _find_state(self, queue: str) -> str:
         activity = self._cache.activity(queue)
         if activity is not None and activity.reason == TERMINATING:
             return "terminating"
         return "active" if activity is not None and activity.active else "pending"
 
-    def _active_status(self, local_queue: str) -> str:
+    def _find_active_status(self, local_queue: str) -> str:
         obj = self._cache.local_queues.get(local_queue)
         active = find(obj.status.conditions, ACTIVE) if obj is not None else None
         return active.status if active is not None else "Unknown"
 
-    def _local_tallies(self) -> Iterator[tuple[str, WorkloadSums]]:
+    def _list_local_tallies(self) -> Iterator[tuple[str, WorkloadSums]]:
         nothing = WorkloadSums()
         for key, queue in self._list_measured():
             node = self._cache.tree.queues.get(queue)
             yield key, node.tallies.of(key) if node is not None else nothing
 
-    def _local_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
+    def _list_local_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
         counts = {name: self._cache.queues.counts_by_local(name) for name in self._cache.tree.queues}
         for key, queue in self._list_measured():
             yield key, counts.get(queue, {}).get(key, (0, 0))
@@ -313,16 +315,16 @@ def gauges_of(name: str, text: str, values: _Values, *, labels: tuple[str, ...],
     return Gauges(name_metric(name), text, (*labels, *more, *ROLE_LABEL), rows)
 
 
-def _pending_rows(labels: tuple[str, ...], counts: tuple[int, int]) -> _Values:
+def _make_pending_rows(labels: tuple[str, ...], counts: tuple[int, int]) -> _Values:
     active, inadmissible = counts
     return (((*labels, "active"), active), ((*labels, "inadmissible"), inadmissible))
 
 
-def _state_rows(name: str, states: tuple[str, ...], which: str) -> _Values:
-    return (((name, state), float(state == which)) for state in states)
+def _make_state_rows(name: str, states: tuple[str, ...], current_state: str) -> _Values:
+    return (((name, state), float(state == current_state)) for state in states)
 
 
-def _amount_rows(labels: tuple[str, ...], usage: Usage) -> _Values:
+def _make_amount_rows(labels: tuple[str, ...], usage: Usage) -> _Values:
     return (((*labels, fr.flavor, fr.resource), _to_units(fr.resource, number)) for fr, number in usage.items())
 
 
@@ -331,7 +333,7 @@ def _to_units(resource: str, number: int) -> float:
     return number / 1000 if resource == "cpu" else number
 
 
-def _share_of(node: Node) -> float:
+def _compute_share(node: Node) -> float:
     node_share = share(node)
     return nan if node_share.infinite else float(node_share.value)
 
@@ -341,22 +343,22 @@ def _split_key(key: str) -> tuple[str, str]:
     return name, namespace
 
 
-def _labels_of(node: Node) -> tuple[str, str]:
+def _get_labels(node: Node) -> tuple[str, str]:
     return node.policy.cohort, node.name
 
 
-def _lineage_of(node: Node) -> tuple[str, str]:
+def _find_lineage(node: Node) -> tuple[str, str]:
     """Return the names of a node's parent Cohort and of its root Cohort, as labels of metrics; "" for none."""
     root = node.root.name if node.parent is not None or not node.is_queue else ""
     return node.parent.name if node.parent is not None else "", root
 
 
-def _cover_quotas(node: Node, usage: Usage) -> Usage:
+def _fill_unused_quotas(node: Node, usage: Usage) -> Usage:
     """Return the usage of all resources for which the ClusterQueue has quota, including unused ones."""
     return {fr: usage.get(fr, 0) for fr in node.quotas}
 
 
-def _limits_of(node: Node, limit_of: Callable[[Quota], int | None]) -> Usage:
+def _list_limits(node: Node, limit_of: Callable[[Quota], int | None]) -> Usage:
     limits = {fr: limit_of(quota) for fr, quota in node.quotas.items()}
     return {fr: limit for fr, limit in limits.items() if limit is not None}
 

@@ -58,26 +58,26 @@ class InUseController(Reconciler, Generic[T, U]):
 
 def flavors_in_use(manager: Manager) -> InUseController[ResourceFlavor, ClusterQueue]:
     """Return the controller that protects ResourceFlavors."""
-    return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors_of, "resourceflavor")
+    return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _list_flavors, "resourceflavor")
 
 
 def checks_in_use(manager: Manager) -> InUseController[AdmissionCheck, ClusterQueue]:
     """Return the controller that protects AdmissionChecks."""
-    return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _checks_of, "admissioncheck")
+    return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _list_checks, "admissioncheck")
 
 
 def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFlavor]:
     """Return the controller that protects Topologies."""
-    return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology_of, "topology")
+    return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _list_topologies, "topology")
 
 
-def _flavors_of(queue: ClusterQueue) -> list[str]:
+def _list_flavors(queue: ClusterQueue) -> list[str]:
     return [flavor.name for group in queue.spec.resource_groups for flavor in group.flavors]
 
 
-def _checks_of(queue: ClusterQueue) -> list[str]:
+def _list_checks(queue: ClusterQueue) -> list[str]:
     return sorted(of_queue(queue.spec))
 
 
-def _topology_of(flavor: ResourceFlavor) -> list[str]:
+def _list_topologies(flavor: ResourceFlavor) -> list[str]:
     return [flavor.spec.topology_name] if flavor.spec.topology_name else []

@@ -221,10 +221,10 @@ class QueueingMetrics:
             "workload_eviction_latency_seconds", "From the eviction until the quota is given back", "reason"
         )
         self._execution = times("execution_time_seconds", "From admission to the end of a finished workload", _PRIORITY)
-        cache.workloads.on_change(self._changed)
-        cache.cluster_queues.on_change(self._queue_changed)
-        cache.cohorts.on_change(self._cohort_changed)
-        cache.local_queues.on_change(self._local_queue_changed)
+        cache.workloads.on_change(self._on_workload_changed)
+        cache.cluster_queues.on_change(self._on_cluster_queue_changed)
+        cache.cohorts.on_change(self._on_cohort_changed)
+        cache.local_queues.on_change(self._on_local_queue_changed)
         registry.add_computed(lambda: map(custom.extend, self._scrape()))
 
     def on_cycle(self, outcome: CycleOutcome, seconds: float) -> None:
@@ -246,7 +246,7 @@ class QueueingMetrics:
 
     # Observed changes.
 
-    def _changed(self, old: Workload | None, new: Workload | None) -> None:
+    def _on_workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         latest = new if new is not None else old
         if latest is not None and is_variant(latest):
             return  # only the variant's parent is counted
@@ -264,7 +264,9 @@ class QueueingMetrics:
             return
         ref = new.spec.priority_class_ref
         workload = self._custom.values_of("Workload", new.metadata)
-        key = _SeriesKey(admission.cluster_queue, self._local(new), ref.name if ref is not None else "", workload)
+        key = _SeriesKey(
+            admission.cluster_queue, self._find_measured_queue(new), ref.name if ref is not None else "", workload
+        )
         self._count_gains(old, new, key)
         self._count_run(old, new, key)
         self._count_losses(old, new, key)
@@ -285,10 +287,10 @@ class QueueingMetrics:
     def _count_gains(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
         """Count a reservation and an admission that an update contains, and how long the workload waited for each."""
         if (reserved := _find_turned(old, new, QUOTA_RESERVED)) is not None:
-            _inc(self._reserved, key)
+            _increment(self._reserved, key)
             _observe(self._reservation_wait, key, _find_queued(new), reserved)
         if (admitted := _find_turned(old, new, ADMITTED)) is not None:
-            _inc(self._admitted, key)
+            _increment(self._admitted, key)
             _observe(self._admission_wait, key, _find_queued(new), admitted)
             _observe(self._checks_wait, key, _find_start(new, QUOTA_RESERVED), admitted)
             node = self._cache.tree.queues.get(key.queue)
@@ -304,7 +306,7 @@ class QueueingMetrics:
             _observe(self._ready_wait, key, _find_queued(new), ready)
             _observe(self._start_wait, key, _find_start(new, ADMITTED), ready)
         if (finished := _find_turned(old, new, FINISHED)) is not None:
-            _inc(self._ended, key)
+            _increment(self._ended, key)
             _observe(self._execution, key, _find_start(new, ADMITTED), finished)
 
     def _count_losses(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
@@ -314,15 +316,15 @@ class QueueingMetrics:
             return
         for (reason, cause), times in _count_evictions(new).items():
             if times > _count_evictions(old).get((reason, cause), 0):
-                _inc(self._evicted, key, reason, cause)
+                _increment(self._evicted, key, reason, cause)
                 _observe(self._ready_evicted, key, _find_start(old, PODS_READY), evicted, reason, cause)
                 if times == 1:
-                    _inc(self._evicted_once, key, reason, cause)
+                    _increment(self._evicted_once, key, reason, cause)
         released = find(new.status.conditions, QUOTA_RESERVED)
         if released is not None and released.status == "False" and is_true(old.status.conditions, QUOTA_RESERVED):
             _observe(self._latency, key, evicted.last_transition_time, released, evicted.reason)
 
-    def _local(self, workload: Workload) -> tuple[str, str] | None:
+    def _find_measured_queue(self, workload: Workload) -> tuple[str, str] | None:
         name, namespace = workload.spec.queue_name, workload.metadata.namespace
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
@@ -340,7 +342,7 @@ class QueueingMetrics:
         """Return whether the metric labels of an object changed, so that its series start again, as in upstream."""
         return old is not None and self._custom.values_of(kind, old) != self._custom.values_of(kind, new)
 
-    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
+    def _on_cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         """Remove the series of a deleted Cohort, even if queues still name it.
 
         A new Cohort with the same name starts new series.
@@ -351,17 +353,17 @@ class QueueingMetrics:
             self._gauges.deleted.add(old.metadata.name)
         if old is not None and (new is None or self._is_relabelled("Cohort", old.metadata, new.metadata)):
             self._below.remove_by_labels({"cohort": old.metadata.name})
-        self._tree_changed(old, new)
+        self._on_tree_changed(old, new)
 
-    def _tree_changed(self, _old: object, _new: object) -> None:
+    def _on_tree_changed(self, _old: object, _new: object) -> None:
         """Remove the series of a Cohort that existed only because members named it, after the last member is gone."""
         self._gauges.deleted &= self._cache.tree.cohorts.keys()
         for name in self._below_known - self._cache.tree.cohorts.keys():
             self._below_known.discard(name)
             self._below.remove_by_labels({"cohort": name})
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        self._tree_changed(old, new)
+    def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        self._on_tree_changed(old, new)
         if old is not None and (new is None or self._is_relabelled("ClusterQueue", old.metadata, new.metadata)):
             self._preempted.remove_by_labels({"preempting_cluster_queue": old.metadata.name})
             for series in (self._recomputed, self._grown, self._gates):
@@ -369,7 +371,7 @@ class QueueingMetrics:
             for metric in self._mirrored:
                 metric.forget_queue(old.metadata.name)
 
-    def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+    def _on_local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         if old is not None and (new is None or self._is_relabelled("LocalQueue", old.metadata, new.metadata)):
             for metric in self._mirrored:
                 metric.forget_local((old.metadata.name, old.metadata.namespace))
@@ -431,7 +433,7 @@ class QueueingMetrics:
         return total.items()
 
 
-def _inc(counts: _Counts, key: _SeriesKey, *more: str) -> None:
+def _increment(counts: _Counts, key: _SeriesKey, *more: str) -> None:
     for counter in counts.of(key, *more):
         counter.inc()
 

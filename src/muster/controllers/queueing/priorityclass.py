@@ -21,7 +21,7 @@ class PriorityClassController(Reconciler):
     def __init__(self, manager: Manager) -> None:
         super().__init__(manager)
         self._classes = manager.informer(WORKLOAD_PRIORITY_CLASS)
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CLASS: _class_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CLASS: _index_by_priority_class})
         self._controller.watch(self._classes, when=_has_new_value)
 
     async def _reconcile(self, key: str) -> Result:
@@ -38,7 +38,7 @@ class PriorityClassController(Reconciler):
             await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 
-def _class_of(workload: Workload) -> Iterable[str]:
+def _index_by_priority_class(workload: Workload) -> Iterable[str]:
     ref = workload.spec.priority_class_ref
     kind = WORKLOAD_PRIORITY_CLASS
     return (ref.name,) if ref is not None and (ref.kind, ref.group) == (kind.kind, kind.group) else ()

@@ -87,23 +87,23 @@ class NodeReplacement(Reconciler):
         self._heeds_taints = features.is_enabled("TASReplaceNodeOnNodeTaints")
         self._named_until: dict[str, float] = {}  # by workload: the earliest time to replace its lost node
         self._recorder = recorder
-        self._nodes = manager.informer(NODE, indexes={_BY_HOST: _host_of})
+        self._nodes = manager.informer(NODE, indexes={_BY_HOST: _list_hosts})
         self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_PLACE: _assigned_hosts})
-        self._nodes.on_change(self._node_changed)
-        self._pods.on_change(self._pod_changed)
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_PLACE: _list_assigned_hosts})
+        self._nodes.on_change(self._on_node_changed)
+        self._pods.on_change(self._on_pod_changed)
         self._controller.watch(cache.workloads, when=_has_hosts)
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is not None and new is not None and _health_of(old) == _health_of(new):
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is not None and _read_health(old) == _read_health(new):
             return
         node = new if new is not None else old
         assert node is not None
-        for host in _host_of(node):
+        for host in _list_hosts(node):
             for workload in self._workloads.by(_BY_PLACE, host):
                 self._controller.queue.add(key_of(workload))
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and is_active(old) and (new is None or not is_active(new)):
             for key in by_workload(old):
                 self._controller.queue.add(key)
@@ -123,7 +123,9 @@ class NodeReplacement(Reconciler):
             return None
         if holder is None or not _is_running(workload):
             return None
-        seconds_left = {host: self._seconds_until_lost(key, host, holder) for host in sorted(hosts_of(holder.places))}
+        seconds_left = {
+            host: self._compute_seconds_until_lost(key, host, holder) for host in sorted(hosts_of(holder.places))
+        }
         unhealthy = {node.name for node in workload.status.unhealthy_nodes}
         lost_hosts = [host for host, seconds in seconds_left.items() if seconds == 0]
         stuck = self._find_stuck_pods(key, holder, lost_hosts)
@@ -178,7 +180,7 @@ class NodeReplacement(Reconciler):
         """Return whether a podset with pods assigned to a node may run no more pods there."""
         flavors, specs = self._cache.flavors, {podset.name: podset for podset in holder.podsets}
         return any(
-            self._is_closed(node, (*specs[one.podset].tolerations, *_tolerations_of(one, flavors)))
+            self._is_closed(node, (*specs[one.podset].tolerations, *_list_flavor_tolerations(one, flavors)))
             for one in holder.places
             if host in hosts_of([one])
         )
@@ -196,7 +198,7 @@ class NodeReplacement(Reconciler):
                     POD, pod, {"status": status}, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
 
-    def _seconds_until_lost(self, key: str, host: str, holder: WorkloadInfo) -> float | None:
+    def _compute_seconds_until_lost(self, key: str, host: str, holder: WorkloadInfo) -> float | None:
         """Return the seconds until a node counts as lost to a workload; None if it does not in its current state."""
         node = next(iter(self._nodes.by(_BY_HOST, host)), None)
         if node is None:
@@ -266,7 +268,7 @@ def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> Workloa
     return msgspec.structs.replace(status, admission=admission, unhealthy_nodes=())
 
 
-def _assigned_hosts(workload: Workload) -> Iterable[str]:
+def _list_assigned_hosts(workload: Workload) -> Iterable[str]:
     """Return the nodes of a workload's topology assignment; none if its domains are not single nodes."""
     admission = workload.status.admission
     assignments = [one.topology_assignment for one in admission.pod_set_assignments] if admission is not None else []
@@ -278,7 +280,7 @@ def _assigned_hosts(workload: Workload) -> Iterable[str]:
     }
 
 
-def _host_of(node: Node) -> Iterable[str]:
+def _list_hosts(node: Node) -> Iterable[str]:
     host = node.metadata.labels.get(HOSTNAME_LABEL)
     return [host] if host else []
 
@@ -289,11 +291,11 @@ def _has_hosts(old: Workload | None, new: Workload | None) -> bool:  # noqa: ARG
     return any(one.topology_assignment is not None for one in assignments)
 
 
-def _health_of(node: Node) -> tuple[bool, bool, tuple[Taint, ...]]:
+def _read_health(node: Node) -> tuple[bool, bool, tuple[Taint, ...]]:
     return is_ready(node), bool(node.spec.unschedulable), taints_of(node)
 
 
-def _tolerations_of(places: Places, flavors: Mapping[str, FlavorSpec]) -> Iterator[Toleration]:
+def _list_flavor_tolerations(places: Places, flavors: Mapping[str, FlavorSpec]) -> Iterator[Toleration]:
     """Yield the tolerations that pods get from their flavors."""
     for name in places.flavors:
         if (flavor := flavors.get(name)) is not None:

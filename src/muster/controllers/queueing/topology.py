@@ -24,8 +24,8 @@ class TopologyNodes:
         self._following = False
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
-        self._nodes.on_change(self._node_changed)
-        self._pods.on_change(self._pod_changed)
+        self._nodes.on_change(self._on_node_changed)
+        self._pods.on_change(self._on_pod_changed)
 
     def follow(self) -> None:
         """Count nodes and pods from now on, including the existing ones."""
@@ -33,11 +33,11 @@ class TopologyNodes:
             return
         self._following = self._ledger.in_use = True
         for node in self._nodes.all():
-            self._node_changed(None, node)
+            self._on_node_changed(None, node)
         for pod in self._pods.all():
-            self._pod_changed(None, pod)
+            self._on_pod_changed(None, pod)
 
-    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+    def _on_node_changed(self, old: Node | None, new: Node | None) -> None:
         if not self._following:
             return
         if new is not None:
@@ -46,7 +46,7 @@ class TopologyNodes:
         elif old is not None:
             self._ledger.remove_node(old.metadata.name)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if not self._following:
             return
         if new is not None and (requests := read_occupied(new)) is not None:

@@ -41,10 +41,10 @@ class TopologyUngater(Reconciler):
         self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
         self._latest = MutationCache(self._pods.get)
         self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
-        self._pods.on_change(self._pod_changed)
+        self._pods.on_change(self._on_pod_changed)
         self._controller.watch(cache.workloads, when=_has_domains)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         for pod in (old, new):
             if pod is not None and (new is None or waits(new) or is_finished(new)):
                 for key in by_workload(pod):
@@ -59,7 +59,7 @@ class TopologyUngater(Reconciler):
         lost_hosts = {node.name for node in workload.status.unhealthy_nodes}
         selectors = {
             uid: selector
-            for uid, selector in selectors_of(workload, live_pods, _podset_of, waits).items()
+            for uid, selector in selectors_of(workload, live_pods, _read_podset, waits).items()
             if selector.get(HOSTNAME_LABEL) not in lost_hosts
         }
         limit = asyncio.Semaphore(AT_ONCE)
@@ -88,7 +88,7 @@ def waits(pod: Pod) -> bool:
     return waits_for_place(pod) and not is_finished(pod)
 
 
-def _podset_of(pod: Pod) -> str:
+def _read_podset(pod: Pod) -> str:
     return pod.metadata.labels.get(POD_SET_LABEL, "")
 
 

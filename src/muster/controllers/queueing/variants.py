@@ -43,11 +43,11 @@ class VariantController(Reconciler):
     def __init__(self, manager: Manager, recorder: Recorder) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
-        indexes = {WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, _BY_PARENT: _parent_uid}
+        indexes = {WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, _BY_PARENT: _index_by_parent}
         self._workloads = manager.informer(WORKLOAD, indexes=indexes)
         self._local_queues = manager.informer(LOCAL_QUEUE, indexes={LOCAL_QUEUES_BY_CLUSTER_QUEUE: by_cluster_queue})
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._controller.watch(self._workloads, _family_key)
+        self._controller.watch(self._workloads, _find_family_key)
         self._controller.watch(self._local_queues, self._find_queued, when=_has_new_queue)
         self._controller.watch(self._queues, self._find_concerned, when=_has_new_flavors)
 
@@ -76,7 +76,7 @@ class VariantController(Reconciler):
             if has_quota(parent) or is_true(parent.status.conditions, FINISHED):
                 return None  # the workload was admitted before its queue used variants
             with ignoring("NotFound"):
-                parent = await self._client.patch_object(WORKLOAD, parent, _label_patch("true"))
+                parent = await self._client.patch_object(WORKLOAD, parent, _make_label_patch("true"))
         family = Family.of(parent, self._list_children(parent), queue.spec)
         plan = decide(family, now := self._clock.now())
         with ignoring("NotFound"):
@@ -104,7 +104,7 @@ class VariantController(Reconciler):
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, variant)
         with ignoring("NotFound"):
-            await self._client.patch_object(WORKLOAD, parent, _label_patch(None))
+            await self._client.patch_object(WORKLOAD, parent, _make_label_patch(None))
 
     async def _write(self, family: Family, plan: FamilyPlan) -> None:
         parent = family.parent
@@ -148,16 +148,16 @@ class VariantController(Reconciler):
         self._recorder.event(make_reference(WORKLOAD, workload), "Normal", reason, message)
 
 
-def _label_patch(value: str | None) -> dict[str, object]:
+def _make_label_patch(value: str | None) -> dict[str, object]:
     return {"metadata": {"labels": {PARENT_LABEL: value}}}
 
 
-def _parent_uid(workload: Workload) -> tuple[str, ...]:
+def _index_by_parent(workload: Workload) -> tuple[str, ...]:
     owner = parent_of(workload.metadata)
     return () if owner is None else (owner.uid,)
 
 
-def _family_key(workload: Workload) -> list[str]:
+def _find_family_key(workload: Workload) -> list[str]:
     owner = parent_of(workload.metadata)
     return [f"{workload.metadata.namespace}/{owner.name}" if owner is not None else key_of(workload)]
 

@@ -84,9 +84,9 @@ class WorkloadController(Reconciler):
         self._queues = manager.informer(CLUSTER_QUEUE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._controller.watch(self._workloads)
-        self._controller.watch(self._local_queues, self._find_queued, when=_local_queue_differs)
-        self._controller.watch(self._queues, self._find_concerned, when=_queue_differs)
-        self._controller.watch(self._flavors, self._find_users, when=_flavor_differs)
+        self._controller.watch(self._local_queues, self._find_queued, when=_has_local_queue_changed)
+        self._controller.watch(self._queues, self._find_concerned, when=_has_cluster_queue_changed)
+        self._controller.watch(self._flavors, self._find_users, when=_has_flavor_changed)
 
     # The workloads that a change concerns.
 
@@ -124,20 +124,20 @@ class WorkloadController(Reconciler):
             name = admission.cluster_queue
         queue = self._queues.get(name)
         return QueueingContext(
-            local=_state_of(spec.queue_name, local),
-            queue=_state_of(name, queue),
+            local=_read_queue_state(spec.queue_name, local),
+            queue=_read_queue_state(name, queue),
             checks=checks.of_queue(queue.spec) if queue is not None else {},
             waiting=settings_for(
                 self._waiting,
                 meta.annotations,
                 queue.metadata.annotations if queue is not None else {},
-                [flavor.metadata.annotations for flavor in self._flavors_of(workload)],
+                [flavor.metadata.annotations for flavor in self._list_flavors(workload)],
             ),
             kept=self._kept,
             role=role_of(workload) if self._has_variants else "",
         )
 
-    def _flavors_of(self, workload: Workload) -> Iterable[ResourceFlavor]:
+    def _list_flavors(self, workload: Workload) -> Iterable[ResourceFlavor]:
         admission = workload.status.admission
         podsets = admission.pod_set_assignments if admission is not None else ()
         names = dict.fromkeys(name for podset in podsets for name in podset.flavors.values())
@@ -167,7 +167,7 @@ class WorkloadController(Reconciler):
         return describe_eviction(plan, subject_of(workload), queue, self._clock.now()) if plan.notes else None
 
 
-def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
+def _read_queue_state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
     if queue is None:
         return QueueState(name)
     return QueueState(
@@ -180,19 +180,19 @@ def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
 # Changes that concern workloads. Most other changes concern counts and usage.
 
 
-def _local_queue_differs(old: LocalQueue | None, new: LocalQueue | None) -> bool:
-    return old is None or new is None or _state_of("", old) != _state_of("", new)
+def _has_local_queue_changed(old: LocalQueue | None, new: LocalQueue | None) -> bool:
+    return old is None or new is None or _read_queue_state("", old) != _read_queue_state("", new)
 
 
-def _queue_differs(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    return old is None or new is None or _relevant_state_of(old) != _relevant_state_of(new)
+def _has_cluster_queue_changed(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
+    return old is None or new is None or _read_relevant_state(old) != _read_relevant_state(new)
 
 
-def _relevant_state_of(queue: ClusterQueue) -> tuple[object, ...]:
-    return _state_of("", queue), checks.of_queue(queue.spec), queue.metadata.annotations.get(READY_ANNOTATION)
+def _read_relevant_state(queue: ClusterQueue) -> tuple[object, ...]:
+    return _read_queue_state("", queue), checks.of_queue(queue.spec), queue.metadata.annotations.get(READY_ANNOTATION)
 
 
-def _flavor_differs(old: ResourceFlavor | None, new: ResourceFlavor | None) -> bool:
+def _has_flavor_changed(old: ResourceFlavor | None, new: ResourceFlavor | None) -> bool:
     before = old.metadata.annotations.get(READY_ANNOTATION) if old is not None else None
     after = new.metadata.annotations.get(READY_ANNOTATION) if new is not None else None
     return before != after

@@ -87,7 +87,7 @@ class GangTurn(Struct, frozen=True, eq=False):
     @property
     def is_first(self) -> bool:
         """Whether no member of the gang runs yet, except members that are being deleted or evicted."""
-        return self.turn.demand is Demand.START and not self._running_members()
+        return self.turn.demand is Demand.START and not self._list_running_members()
 
     def intent(self, pods: Sequence[Pod], others: Iterable[Pod]) -> Intent | None:
         """Return the record, for a restarted scheduler, that these pods must be bound together; None if not needed.
@@ -121,10 +121,10 @@ class GangTurn(Struct, frozen=True, eq=False):
     def held(self, pods: Sequence[Pod]) -> int:
         """Return how many members of the gang run after these pods have also started."""
         source, carrier = self._find_carrier()
-        pods_by_uid = {pod.metadata.uid: pod for pod in (*self._running_members(), *pods)}
+        pods_by_uid = {pod.metadata.uid: pod for pod in (*self._list_running_members(), *pods)}
         return source.held(carrier.object, list(pods_by_uid.values()))
 
-    def _running_members(self) -> list[Pod]:
+    def _list_running_members(self) -> list[Pod]:
         """Return the running members of the gang that are not being deleted or evicted."""
         if not self.gang.bound:
             return []

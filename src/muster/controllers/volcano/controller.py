@@ -61,17 +61,17 @@ class VolcanoJobController(Reconciler):
         super().__init__(manager, workers=WORKERS)
         self._memories: dict[str, _Memory] = {}
         self._jobs = manager.informer(VOLCANO_JOB)
-        self._pods = manager.informer(POD, indexes={_BY_JOB: _uid_of_job})
+        self._pods = manager.informer(POD, indexes={_BY_JOB: _index_pod_by_job})
         self._groups = manager.informer(POD_GROUP)
         self._writer = Writer(manager, recorder)
         self._controller.watch(self._jobs)
-        self._controller.watch(self._groups, _index_by_owner, when=_has_gone)
-        self._pods.on_change(self._pod_changed)
+        self._controller.watch(self._groups, _index_group_by_job, when=_has_gone)
+        self._pods.on_change(self._on_pod_changed)
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None
-        owner = _job_of(pod)
+        owner = _find_job_reference(pod)
         if owner is None:
             return
         key = f"{pod.metadata.namespace}/{owner.name}"
@@ -135,13 +135,13 @@ class VolcanoJobController(Reconciler):
             raise errors[0]
 
 
-def _uid_of_job(pod: Pod) -> tuple[str, ...]:
+def _index_pod_by_job(pod: Pod) -> tuple[str, ...]:
     """Return the key of the Volcano Job that controls a pod, for the index `_BY_JOB`; empty for any other pod."""
-    owner = _job_of(pod)
+    owner = _find_job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
-def _job_of(pod: Pod) -> OwnerReference | None:
+def _find_job_reference(pod: Pod) -> OwnerReference | None:
     """Return the owner reference of the Volcano Job that controls the pod; None if no such Job does."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and VOLCANO_JOB.is_of(owner) else None
@@ -156,7 +156,7 @@ def _has_gone(old: PodGroup | None, new: PodGroup | None) -> bool:
     return old is not None and new is None
 
 
-def _index_by_owner(group: PodGroup) -> tuple[str, ...]:
+def _index_group_by_job(group: PodGroup) -> tuple[str, ...]:
     """Return the key of the Job to which the group belongs; empty if it belongs to none."""
     owner = controller_of(group.metadata)
     return (f"{group.metadata.namespace}/{owner.name}",) if owner is not None and VOLCANO_JOB.is_of(owner) else ()

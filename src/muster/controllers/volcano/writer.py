@@ -63,7 +63,7 @@ class Writer:
         ]
         created = await self._writes.each(self._make, missing)
         errors = [answer for answer in created if isinstance(answer, ApiError | TransportError)]
-        errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
+        errors += [answer for answer in await self._writes.each(self._apply_change, changes) if answer is not None]
         if errors:
             self.record_event(job, Note("Warning", "FailedCreate", str(errors[0])))
         return errors
@@ -157,7 +157,7 @@ class Writer:
                 raise
             return existing
 
-    async def _change(self, change: tuple[Kind[Any], Any, dict[str, Any]]) -> None:
+    async def _apply_change(self, change: tuple[Kind[Any], Any, dict[str, Any]]) -> None:
         with ignoring("NotFound"):
             await self._client.patch_object(*change)
 

@@ -106,7 +106,7 @@ async def view_cron_job(visit: Visit) -> Mapping[str, Any]:
     namespace, name = read_names(visit, "CronJob")
     cron_job = await find_cron_job(visit, namespace, name)
     if cron_job is None:
-        raise _no_cron_job(namespace, name)
+        raise _make_missing_error(namespace, name)
     client = visit.viewer.client
     has_namesake = await _has_namesake(visit, namespace, name)
     jobs = await _list_unfinished(visit.copy, cron_job)
@@ -182,7 +182,7 @@ async def _divide_by_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -
     return (others, refusal) if refusal else (choices, "")
 
 
-def _no_cron_job(namespace: str, name: str) -> PageError:
+def _make_missing_error(namespace: str, name: str) -> PageError:
     text = f"There is no CronJob {name} in namespace {namespace}: it may have been deleted, or you may not see it."
     return PageError("There is no such CronJob", text)
 
@@ -234,7 +234,7 @@ async def _read_cron_job(visit: Visit) -> CronJob:
     namespace, name = read_names(visit, "CronJob")
     cron_job = await get_or_none(visit.viewer.client, CRON_JOB, name, namespace)
     if cron_job is None:
-        raise _no_cron_job(namespace, name)
+        raise _make_missing_error(namespace, name)
     return cron_job
 
 

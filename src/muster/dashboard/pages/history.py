@@ -74,14 +74,14 @@ async def answer_csv(visit: Visit) -> Response:
     """
     runs, _ = await _read_runs(visit, _MOST_IN_FILE, lambda _: None)
     headers = {"content-disposition": 'attachment; filename="history.csv"'}
-    return Response(200, await asyncio.to_thread(_format, runs), "text/csv; charset=utf-8", headers)
+    return Response(200, await asyncio.to_thread(_format_runs, runs), "text/csv; charset=utf-8", headers)
 
 
 async def _read_runs(visit: Visit, most: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
     return await visible_history(visit.copy, read_query(visit), most, visit.viewer.namespace, say)
 
 
-def _format(runs: Sequence[Run]) -> bytes:
+def _format_runs(runs: Sequence[Run]) -> bytes:
     return format_csv([make_row(run) for run in reversed(runs)]).encode()
 
 

@@ -81,7 +81,7 @@ async def _find_job(visit: Visit) -> JobAndWorkload:
     namespace, name = read_names(visit)
     found = await find(visit.viewer.client, namespace, name)
     if found.job is None and found.workload is None:
-        raise _no_job(namespace, name, " Nothing was changed.")
+        raise _make_missing_error(namespace, name, " Nothing was changed.")
     return found
 
 
@@ -92,11 +92,11 @@ async def _investigate_job(visit: Visit) -> JobReadings:
     namespace, name = read_names(visit)
     readings = await investigate(visit.copy, namespace, name, visit.now)
     if readings is None:
-        raise _no_job(namespace, name)
+        raise _make_missing_error(namespace, name)
     return readings
 
 
-def _no_job(namespace: str, name: str, outcome: str = "") -> PageError:
+def _make_missing_error(namespace: str, name: str, outcome: str = "") -> PageError:
     return PageError("There is no such job", f"There is no job {name} in namespace {namespace} any more.{outcome}")
 
 

@@ -123,7 +123,11 @@ def _fill_one(capacity: Capacity, fits: Ints, pods: int) -> Filled:
 
 
 def _pack_pods(fits: Ints, pods: int, liked: Ints | None) -> Ints:
-    """Fill the best-scored and roomiest nodes, and place the rest on the node that is left with the least room."""
+    """Fill the best-scored and roomiest nodes, and place the rest on the node that is left with the least room.
+
+    fits: how many pods each node can take.
+    liked: the score of each node; None if all nodes are equal.
+    """
     if liked is None:
         small = int(fits.max(initial=0)) <= _SHORT  # the usual case; numpy sorts int16 in one pass
         order = np.argsort(-fits.astype(np.int16) if small else -fits, kind="stable")
@@ -155,7 +159,13 @@ def _split_quotas(rule: Rule, places: Ints, fits: Ints, pods: int) -> tuple[Ints
 
 
 def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Place each topology domain's number of pods on its best-scored and roomiest nodes."""
+    """Place each topology domain's number of pods on its best-scored and roomiest nodes.
+
+    fits: how many pods each node can take.
+    places: the topology domain of each node.
+    quotas: the number of pods of each domain.
+    liked: the score of each node; None if all nodes are equal.
+    """
     order = np.lexsort((-fits, places) if liked is None else (-fits, -liked, places))
     counts = np.zeros_like(fits)
     counts[order] = np.clip(quotas[places[order]] - _sum_before(fits[order], places[order]), 0, fits[order])
@@ -163,7 +173,14 @@ def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -
 
 
 def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """Place each topology domain's number of pods one by one, on the best-scored node where the pod is worth most."""
+    """Place each topology domain's number of pods one by one, on the best-scored node where the pod is worth most.
+
+    worth: the worth of each further pod on a node, by node and by the pods already there.
+    fits: how many pods each node can take.
+    places: the topology domain of each node.
+    quotas: the number of pods of each domain.
+    liked: the score of each node; None if all nodes are equal.
+    """
     nodes, turns = np.nonzero(np.arange(worth.shape[1]) < fits[:, None])
     worth = worth[nodes, turns]
     order = np.lexsort((-worth, places[nodes]) if liked is None else (-worth, -liked[nodes], places[nodes]))
@@ -182,7 +199,11 @@ def _sum_before(amounts: Ints, places: Ints) -> Ints:
 def _place_one_by_one(
     around: Around, shape: Shape, fits: Ints, pods: int, extra_use: Ints | None, *, wishes: bool
 ) -> Filled:
-    """Place pods one by one so that the remaining pods keep most choices: in the emptiest domain, on its best node."""
+    """Place pods one by one so that the remaining pods keep most choices: in the emptiest domain, on its best node.
+
+    fits: how many pods each node can take.
+    extra_use: additional use of the nodes; None for none.
+    """
     capacity, counts = around.capacity, np.zeros_like(fits)
     for _ in range(pods):
         now = around.with_placed(shape, counts)

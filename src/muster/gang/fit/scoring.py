@@ -27,7 +27,7 @@ def score_nodes(around: Around, shape: Shape) -> Ints | None:
         kinds.append((_NODES, _score_nodes(capacity, shape)))
     if shape.terms.wishes:
         kinds.append((_PODS, _score_pods(around, shape)))
-    scores = [weight * _scale(score) for weight, score in kinds if score.any()]
+    scores = [weight * _scale_scores(score) for weight, score in kinds if score.any()]
     return np.sum(scores, axis=0, dtype=np.int64) if scores else None
 
 
@@ -52,7 +52,7 @@ def compute_worths(capacity: Capacity, shape: Shape, extra_use: Ints | None, mos
     return running_worth
 
 
-def _scale(score: Ints) -> Ints:
+def _scale_scores(score: Ints) -> Ints:
     """Return the scores scaled to the range from 0 to 100."""
     least, spread = score.min(), score.max() - score.min()
     scaled: Ints = (score - least) * 100 // spread if spread else np.zeros_like(score)

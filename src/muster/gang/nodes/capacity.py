@@ -134,7 +134,7 @@ class Capacity:
             self.release(uid)
         self.guests.add(uid, node, guest)
         if (index := self._index.get(node)) is not None:
-            self._use(index, guest.requests, 1)
+            self._add_usage(index, guest.requests, 1)
         return True
 
     def release(self, uid: str) -> bool:
@@ -143,7 +143,7 @@ class Capacity:
             return False
         node, guest = self.guests.remove(uid)
         if (index := self._index.get(node)) is not None:
-            self._use(index, guest.requests, -1)
+            self._add_usage(index, guest.requests, -1)
         return True
 
     def assigned(self, uid: str) -> tuple[str, Guest] | None:
@@ -432,7 +432,7 @@ class Capacity:
         for uid in self.guests.on(name):
             held = self.guests.get(uid)
             assert held is not None
-            self._use(index, held[1].requests, 1)
+            self._add_usage(index, held[1].requests, 1)
         return index
 
     def _make_rows(self, resources: Iterable[str]) -> None:
@@ -474,7 +474,7 @@ class Capacity:
             self._changed.clear()
         self._changed.append(index)
 
-    def _use(self, index: int, requests: Amounts, sign: int) -> None:
+    def _add_usage(self, index: int, requests: Amounts, sign: int) -> None:
         self._note_change(index)
         for resource, value in requests:
             row = self._row.get(resource)

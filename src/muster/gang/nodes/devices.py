@@ -118,7 +118,7 @@ class Devices:
             self._claims[key] = claim
             for uid in _list_users(claim):
                 self._by_user[uid].add(key)
-            self._hold(key, devices_of(claim) or self._list_picked(key, claim))
+            self._record_held(key, devices_of(claim) or self._list_picked(key, claim))
             touched |= self._find_nodes(claim)
         return frozenset(self._on_node) if self._follow(key, claim) else touched
 
@@ -232,7 +232,7 @@ class Devices:
         self._picks |= picks
         for chosen in picks.values():
             for key, devices in chosen.items():
-                self._hold(key, (device for _, device in devices))
+                self._record_held(key, (device for _, device in devices))
         return ""
 
     def get_picks(self, uid: str) -> Picks:
@@ -387,7 +387,7 @@ class Devices:
         picks = (self._picks.get(uid, {}).get(key, ()) for uid in (_list_users(claim) if claim is not None else ()))
         return [device for pick in picks for _, device in pick]
 
-    def _hold(self, key: str, devices: Iterable[DeviceId]) -> None:
+    def _record_held(self, key: str, devices: Iterable[DeviceId]) -> None:
         """Record that these devices belong to a claim."""
         for one in devices:
             self._held.setdefault(one, set()).add(key)

@@ -61,7 +61,7 @@ class Guests:
                 self._watched = None
             self._repelling[term][node] += 1
         if self._in_namespace is not None:
-            self._file(uid, guest)
+            self._index_guest(uid, guest)
 
     def remove(self, uid: str) -> tuple[str, Guest]:
         """Remove a recorded pod; return the name of its node, and the pod's fields that affect other pods."""
@@ -155,10 +155,10 @@ class Guests:
         if self._in_namespace is None:
             self._in_namespace = defaultdict(set)
             for uid, (_, guest) in self._known.items():
-                self._file(uid, guest)
+                self._index_guest(uid, guest)
         return self._in_namespace
 
-    def _file(self, uid: str, guest: Guest) -> None:
+    def _index_guest(self, uid: str, guest: Guest) -> None:
         assert self._in_namespace is not None
         self._in_namespace[guest.namespace].add(uid)
         for key, value in guest.labels.items():

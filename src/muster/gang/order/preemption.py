@@ -272,10 +272,10 @@ class _Room:
 
         Return whether they were restored.
         """
-        self._use(held, 1)
+        self._add_usage(held, 1)
         lost = {shape: self._count_lost(shape, {node for node, _ in held}) for shape in self._fits}
         if any(sum(nodes.values()) > self._spare[shape] for shape, nodes in lost.items()):
-            self._use(held, -1)
+            self._add_usage(held, -1)
             return False
         for shape, nodes in lost.items():
             self._spare[shape] -= sum(nodes.values())
@@ -283,7 +283,7 @@ class _Room:
                 self._fits[shape][node] -= count
         return True
 
-    def _use(self, held: Iterable[tuple[int, Amounts]], sign: int) -> None:
+    def _add_usage(self, held: Iterable[tuple[int, Amounts]], sign: int) -> None:
         for node, requests in held:
             for resource, amount in requests:
                 if (free := self._free.get(resource)) is not None:

@@ -107,7 +107,7 @@ def reserve(
         releases = _Releases.of(capacity, running, held_since, now)
     shadow = releases.shadow(placing, now)
     if shadow is not None:
-        shadow = _steady_shadow(shadow, before.shadow, now)
+        shadow = _choose_steady_shadow(shadow, before.shadow, now)
     slipped = before.shadow is not None and (shadow is None or shadow > before.shadow)
     room = releases.counted() if shadow is None else releases.by(shadow)
     return Reservation(key, room, shadow, before.spent + slipped, held_since, most)
@@ -212,7 +212,7 @@ def _expect_end(end: float, now: float) -> float:
     return end + grace
 
 
-def _steady_shadow(shadow: float, before: float | None, now: float) -> float:
+def _choose_steady_shadow(shadow: float, before: float | None, now: float) -> float:
     """Return the shadow time to use. It moves to an earlier time only if the gain is large enough.
 
     shadow: the newly computed time.

@@ -253,7 +253,7 @@ def _find_awaited_nodes(ask: LeastDemand, room: VisibleCapacity, suffices: Calla
     """
     if not room.node_faults or suffices(room.now):
         return ""
-    shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
+    shapes = {_make_shape(podset) for podset, count in ask.podsets if count}
     resources = {resource for shape in shapes for resource, _ in shape.requests}
     best = room.best.capacity
     fitting = [best.count_fitting(shape) for shape in shapes]
@@ -277,7 +277,7 @@ def _find_lacks_of_nodes(ask: LeastDemand, capacity: Capacity, *, fixed: bool) -
     counts: dict[Shape, int] = {}
     requests_by_shape: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; shapes cap them
     for podset, count in ask.podsets:
-        shape = _shape_of(podset)
+        shape = _make_shape(podset)
         if count:
             requests_by_shape.setdefault(shape, pod_requests(podset.template.spec))
         if podset.name in together:
@@ -296,7 +296,7 @@ def _find_lacks_of_nodes(ask: LeastDemand, capacity: Capacity, *, fixed: bool) -
     return {}
 
 
-def _shape_of(podset: PodSet) -> Shape:
+def _make_shape(podset: PodSet) -> Shape:
     """Return the shape of one pod without volumes, devices and rules about other pods, which may change at any time."""
     return msgspec.structs.replace(shape_of(Pod(spec=podset.template.spec), asking=_ask_of_claims), claims=())
 

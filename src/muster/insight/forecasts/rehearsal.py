@@ -125,10 +125,10 @@ def _rehearse(
         rehearsal.roster.pod_changed(None, pod)
     keys = {pod.metadata.uid: gang_of(pod, sources)[0] for pod in planned}
     plans = rehearsal.run(frozenset(keys.values()))
-    return {pod.metadata.uid: plans.get(keys[pod.metadata.uid]) or _not_ours(pod) for pod in planned}
+    return {pod.metadata.uid: plans.get(keys[pod.metadata.uid]) or _plan_foreign_pod(pod) for pod in planned}
 
 
-def _not_ours(pod: Pod) -> GangPlan:
+def _plan_foreign_pod(pod: Pod) -> GangPlan:
     """Return the plan of a pod that names another scheduler: it waits, unless it has a node already."""
     if pod.spec.node_name:
         return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
@@ -178,7 +178,7 @@ class _Rehearsal:
         for key in list(self.roster.gangs):
             _, due = self._said.due(key, self.roster)
             if key in wanted_keys and not due.turns and self.roster.gangs[key].unbound:
-                plans[key] = self._lacking(key, due.lacking)
+                plans[key] = self._plan_lacking(key, due.lacking)
             asks += [self._make_turn(key, turn) for turn in due.turns]
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.criteria)):
             plan = self._place_gang(ask, wants_plan=ask.key in wanted_keys)
@@ -198,7 +198,7 @@ class _Rehearsal:
         """
         outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
-            return self._no_room(ask, outcome, wants_plan=wants_plan)
+            return self._plan_without_room(ask, outcome, wants_plan=wants_plan)
         if isinstance(outcome, KeptRoom):
             name = split_key(outcome.head.key)[0] if outcome.head is not None else "others"
             return (
@@ -215,13 +215,13 @@ class _Rehearsal:
             self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
             self.roster.count_as_bound(pod, node)
 
-    def _no_room(self, ask: GangTurn, refusal: Refusal, *, wants_plan: bool) -> GangPlan | None:
+    def _plan_without_room(self, ask: GangTurn, refusal: Refusal, *, wants_plan: bool) -> GangPlan | None:
         sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)
         plan = self._plan(ask, "waits", reason=sentence)
         if wants_plan and not ask.turn.surplus:
-            decision = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
+            decision = self._victims.decide(ask, self._budgets, self._sum_leaving(), self._now)
             if isinstance(decision, GangPreemption) and decision.victims:
-                return self._preempting(ask, decision, sentence)
+                return self._plan_preemption(ask, decision, sentence)
             if isinstance(decision, Protected):
                 reason = f"{sentence} Others would have to go that are protected by {', '.join(decision.budgets)}."
                 plan = self._plan(ask, "waits", reason=reason)
@@ -238,9 +238,9 @@ class _Rehearsal:
             return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)
         return plan
 
-    def _preempting(self, ask: GangTurn, preemption: GangPreemption, sentence: str) -> GangPlan:
+    def _plan_preemption(self, ask: GangTurn, preemption: GangPreemption, sentence: str) -> GangPlan:
         victims = [
-            LosingGang(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
+            LosingGang(self._find_display_name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
             for key, pods in sorted(preemption.victims.items())
         ]
         for pods in preemption.victims.values():
@@ -253,13 +253,15 @@ class _Rehearsal:
             ask, "preempts", nodes=_count_pods_by_node(preemption.placement), victims=victims, reason=sentence
         )
 
-    def _lacking(self, key: str, lacking: str) -> GangPlan:
+    def _plan_lacking(self, key: str, lacking: str) -> GangPlan:
         """Return the plan of a gang that lacks pods: it waits.
 
         lacking: a sentence on what it lacks; "" if there is none.
         """
         pods = len(self.roster.gangs[key].unbound)
-        return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
+        return GangPlan(
+            self._find_display_name(key), pods, "waits", reason=lacking or "not all of its pods would be there"
+        )
 
     def _plan(
         self,
@@ -272,14 +274,14 @@ class _Rehearsal:
         starts: float | None = None,
     ) -> GangPlan:
         at = None if starts is None else datetime.fromtimestamp(starts, UTC)
-        return GangPlan(self._name(ask.key), len(ask.turn.pods), verdict, nodes or {}, victims, reason, at)
+        return GangPlan(self._find_display_name(ask.key), len(ask.turn.pods), verdict, nodes or {}, victims, reason, at)
 
-    def _name(self, key: str) -> str:
+    def _find_display_name(self, key: str) -> str:
         """Return the name of the gang's Job or group, or of its single pod."""
         gang = self.roster.gangs[key]
         return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
 
-    def _leaving(self) -> Ints:
+    def _sum_leaving(self) -> Ints:
         return Holdings.of(self.roster.capacity, [tuple(self.roster.list_leaving_pods(self._now))]).freed()
 
 

@@ -50,15 +50,17 @@ def list_attempts(
     kept_pods: the deleted pods whose logs are kept.
     ours: whether the server is Muster's own, which keeps the logs of more runs than upstream's.
     """
-    attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept_pods]
+    attempts = [(pod.created, _list_attempts_of_kept_pod(job, pod)) for pod in kept_pods]
     for pod in pods:
         created = pod.metadata.creation_timestamp
-        attempts.append((created.isoformat() if created is not None else "", _attempts_of_pod(job, pod, ours=ours)))
+        attempts.append(
+            (created.isoformat() if created is not None else "", _list_attempts_of_pod(job, pod, ours=ours))
+        )
     ordered = [attempt for _, of_pod in sorted(attempts, key=lambda entry: entry[0]) for attempt in of_pod]
     place = _order_containers(job)
 
     def position(attempt: WorkerAttempt) -> tuple[Any, ...]:
-        rank = _rank_key(attempt.rank) if job.indexed else ()
+        rank = _make_rank_key(attempt.rank) if job.indexed else ()
         return rank, place.get(attempt.container, len(place)), attempt.container
 
     return sorted(ordered, key=position)
@@ -75,12 +77,12 @@ def _order_containers(job: JobRecord) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def _rank_key(rank: str) -> tuple[int, str]:
+def _make_rank_key(rank: str) -> tuple[int, str]:
     """Return the sort key that orders ranks by their numbers."""
     return len(rank), rank
 
 
-def _worker_of(job: JobRecord, rank: str) -> str:
+def _name_worker(job: JobRecord, rank: str) -> str:
     return rank if job.indexed or job.max_ranks > 1 else ""
 
 
@@ -101,12 +103,12 @@ def choose_attempts(attempts: Iterable[WorkerAttempt], number: int | None, *, pr
     return [run for worker, runs in by_worker.items() for run in there[worker] or runs[-1:]]
 
 
-def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[WorkerAttempt]:
+def _list_attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[WorkerAttempt]:
     path, rank = job.kind.path(job.metadata.namespace, job.metadata.name, "log"), job.kept_rank(pod)
     return [
         WorkerAttempt(
             rank,
-            _worker_of(job, rank),
+            _name_worker(job, rank),
             container,
             pod.name,
             pod.uid,
@@ -121,7 +123,7 @@ def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[WorkerAttempt]:
     ]
 
 
-def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[WorkerAttempt]:
+def _list_attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[WorkerAttempt]:
     path, attempts = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
     rank, name, uid = job.rank(pod), pod.metadata.name, pod.metadata.uid
     for status in container_statuses(pod):
@@ -132,7 +134,7 @@ def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[WorkerAtte
         for number in range(max(newest + 1 - (_KEPT if ours else 2), 0), newest + 1):
             older = {"attempt": str(number)} if ours else {"previous": "true"}
             query = {"container": status.name} | (older if number < newest else {})
-            worker, is_newest = _worker_of(job, rank), number == newest
+            worker, is_newest = _name_worker(job, rank), number == newest
             attempts.append(
                 WorkerAttempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest)
             )

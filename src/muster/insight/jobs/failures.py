@@ -99,11 +99,11 @@ def find_failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
     unasked = [pod for pod in failed if not is_deleting(pod) and not job.is_excused(pod)]
 
     def when(pod: Pod) -> tuple[datetime, int, str]:
-        ends = [ended.finished_at for _, ended in _failed_containers(pod) if ended.finished_at is not None]
+        ends = [ended.finished_at for _, ended in _list_failed_containers(pod) if ended.finished_at is not None]
         rank = job.rank(pod)
         return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
 
-    return [_failure_of(job, pod) for pod in sorted(unasked or failed, key=when)]
+    return [_explain_failure(job, pod) for pod in sorted(unasked or failed, key=when)]
 
 
 def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Failure]:
@@ -129,7 +129,7 @@ def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Fail
     return [first, *(find_failures(job, stayed) if stayed else ())]
 
 
-def _failed_containers(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
+def _list_failed_containers(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
     """Return the containers of a pod that ended with an exit code other than 0, in time order."""
     ends = [
         (status, ended)
@@ -139,12 +139,12 @@ def _failed_containers(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTe
     return sorted(ends, key=lambda end: end[1].finished_at or _NEVER)
 
 
-def _failure_of(job: JobRecord, pod: Pod) -> Failure:
-    who, ends, status = job.name_of_pod(pod), _failed_containers(pod), pod.status
-    code = _shell_code(ends[0][1]) if ends else 1
+def _explain_failure(job: JobRecord, pod: Pod) -> Failure:
+    who, ends, status = job.name_of_pod(pod), _list_failed_containers(pod), pod.status
+    code = _convert_to_shell_code(ends[0][1]) if ends else 1
     if status.reason or not ends:
         text = ": ".join(filter(None, (status.reason, status.message)))
-        return Failure(who, _node_message(pod), upstream=text, code=code)
+        return Failure(who, _format_node_message(pod), upstream=text, code=code)
     container, ended = ends[0]
     text = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
     if container.name == GROUP_SCHEDULING_INIT:
@@ -160,11 +160,11 @@ def describe_pod_end(pod: Pod) -> str:
     """Return how a pod ended, without its name: `ended with exit code 3`, `was lost with node n`."""
     if (interruption := interruption_of(pod)) is not None:
         return interruption.message
-    ends = _failed_containers(pod)
-    return _node_message(pod) if pod.status.reason or not ends else describe_container_end(ends[0][1])
+    ends = _list_failed_containers(pod)
+    return _format_node_message(pod) if pod.status.reason or not ends else describe_container_end(ends[0][1])
 
 
-def _shell_code(ended: ContainerStateTerminated) -> int:
+def _convert_to_shell_code(ended: ContainerStateTerminated) -> int:
     """Return the exit code of a container as a shell reports it: 126 or 127 if it could not be started."""
     return exit_code_of_start(ended.message) if ended.reason == "StartError" else ended.exit_code
 
@@ -186,13 +186,13 @@ def describe_container_end(ended: ContainerStateTerminated) -> str:
         return f"could not be started: {line}" if line else "could not be started"
     if ended.reason == "ContainerStatusUnknown":
         return f"was lost: {line}" if line else "was lost"
-    by = _signal_name(ended.signal or ended.exit_code - 128)
+    by = _find_signal_name(ended.signal or ended.exit_code - 128)
     if by:
         return f"was ended by {by} (exit code {ended.exit_code})"
     return f"ended with exit code {ended.exit_code}"
 
 
-def _signal_name(number: int) -> str:
+def _find_signal_name(number: int) -> str:
     """Return the name of a signal, such as SIGSEGV; "" if no signal has this number."""
     try:
         return signal.Signals(number).name
@@ -200,7 +200,7 @@ def _signal_name(number: int) -> str:
         return ""
 
 
-def _node_message(pod: Pod) -> str:
+def _format_node_message(pod: Pod) -> str:
     """Return, as a phrase, how a node, or the component that ended a pod, explains the pod's end."""
     reason, line = pod.status.reason, last_telling_line(re.sub(_REJECTED, "", pod.status.message))
     where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
@@ -211,7 +211,7 @@ def _node_message(pod: Pod) -> str:
         return f"was refused by {where}: {line}"
     if reason == "DeadlineExceeded":
         limit = pod.spec.active_deadline_seconds
-        return _out_of_time(limit)
+        return _format_time_limit_failure(limit)
     if reason == "Evicted":
         return f"was evicted from {where}: {line}"
     if reason in ("Terminated", "NodeShutdown"):
@@ -249,7 +249,7 @@ def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     if late := _describe_late_start(job, end, pods):
         return f"{late}{again}"
     if end.out_of_time:
-        return f"it {_out_of_time(end.deadline)}{again}"
+        return f"it {_format_time_limit_failure(end.deadline)}{again}"
     culprits = find_culprits(job, end, pods)
     if lost := job.failed_trials:
         return ": ".join([describe_failed_trials(job, lost), *map(str, culprits[:1])])
@@ -261,7 +261,7 @@ def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
     return f"{culprits[0]}{others}{again}"
 
 
-def _out_of_time(limit: int | None) -> str:
+def _format_time_limit_failure(limit: int | None) -> str:
     return "ran into its time limit" + (f" of {format_span(limit)}" if limit is not None else "")
 
 
@@ -288,7 +288,7 @@ def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> st
 
     Return "" if the job ended for another reason.
     """
-    if job.group_start is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
+    if job.group_start is None or not (GAVE_UP in end.message or any(map(_has_given_up_waiting, pods))):
         return ""
     started, expected = job.group_start.started, job.group_start.expected
     if started >= expected and GAVE_UP in end.message:
@@ -305,7 +305,7 @@ def describe_absent(job: JobRecord, pods: Iterable[Pod]) -> str:
     return f"{', '.join(named)}{more}" + (f" ({unplaced})" if unplaced else "")
 
 
-def _gave_up_waiting(pod: Pod) -> bool:
+def _has_given_up_waiting(pod: Pod) -> bool:
     ends = [one for one in pod.status.init_container_statuses if one.name == GROUP_SCHEDULING_INIT]
     return any(
         one.state.terminated is not None and one.state.terminated.exit_code == GROUP_SCHEDULING_EXIT_CODE
@@ -350,9 +350,9 @@ def count_times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def count_of(number: int, what: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return a number with its noun: `1 pod`, `2 pods`."""
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 # The meaning of the reasons for which a container waits, other than waiting for earlier containers.

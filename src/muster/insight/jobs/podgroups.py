@@ -160,7 +160,7 @@ def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> 
     """Return all details of a group: its requests, its pods, and its Events."""
     return make_row(view, now) | {
         "asks": _describe_demands(view.group) if view.group is not None else {},
-        "members": [_member_row(pod) for pod in sorted(view.pods, key=lambda pod: pod.metadata.name)],
+        "members": [_make_member_row(pod) for pod in sorted(view.pods, key=lambda pod: pod.metadata.name)],
         "events": [
             {
                 "age": format_age(event.last_timestamp or event.event_time, now),
@@ -203,7 +203,7 @@ def _describe_policy(policy: PodGroupPolicy) -> str:
     return ", ".join([policy.on_below_min, *limits])
 
 
-def _member_row(pod: Pod) -> dict[str, str]:
+def _make_member_row(pod: Pod) -> dict[str, str]:
     scheduled = find(pod.status.conditions, "PodScheduled")
     message = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
     is_terminating = pod.metadata.deletion_timestamp is not None

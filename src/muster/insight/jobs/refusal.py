@@ -50,8 +50,8 @@ def explain_missing_right(message: str) -> str:
     return _advise_to_ask(match, f"{what} in the whole cluster", "the cluster")
 
 
-def _advise_to_ask(match: "re.Match[str]", what: str, whose: str) -> str:
-    return f"you ({match['user']}) may not {what}; ask the administrator of {whose} for that right"
+def _advise_to_ask(match: "re.Match[str]", action: str, owner: str) -> str:
+    return f"you ({match['user']}) may not {action}; ask the administrator of {owner} for that right"
 
 
 def explain_missing_kind(group: str, version: str, plural: str) -> str:

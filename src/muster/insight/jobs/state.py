@@ -199,12 +199,17 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
 
 
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
-    """Return the state of a job from its existing pods and, if it has a Workload, from the state of its quota."""
-    state = _state_of_job(job, pods, quota_state)
-    return state if job.array is None else _state_of_sweep(job, pods, state, quota_state)
+    """Return the state of a job from its existing pods and, if it has a Workload, from the state of its quota.
+
+    quota_state: the state of the job's quota; None for a job without a Workload.
+    """
+    state = _find_state_of_job(job, pods, quota_state)
+    return state if job.array is None else _find_state_of_sweep(job, pods, state, quota_state)
 
 
-def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_state: QuotaState | None) -> JobState:
+def _find_state_of_sweep(
+    job: JobRecord, pods: Sequence[Pod], state: JobState, quota_state: QuotaState | None
+) -> JobState:
     """Return the state of a sweep, which runs while any trial runs, because trials are independent."""
     count = count_trials(job, pods)
     state = replace(state, ready=count.done + count.running, count=count)
@@ -230,11 +235,11 @@ def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
     return f"{quota_state.granted} at a time instead of {quota_state.asked}, as there is quota for no more"
 
 
-def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:
+def _find_state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:
     wanted = job.wanted
     live = [pod for pod in pods if not is_finished(pod)]
     done = job.succeeded + sum(1 for pod in live if is_ready(pod))
-    if (over := _state_of_ending(job, pods, live, done)) is not None:
+    if (over := _find_state_of_ending(job, pods, live, done)) is not None:
         return over
     if (deferral := describe_deferral(job)) and (quota_state is None or quota_state.waits):
         return JobState("Held", done, wanted, deferral, blocked=True)
@@ -245,11 +250,11 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
             "Suspended" if job.suspended else "Pending", done, wanted, f"managed by {job.manager}", blocked=True
         )
     if job.suspended:
-        return _state_of_suspended(job, quota_state, done, wanted)
+        return _find_state_of_suspended(job, quota_state, done, wanted)
     if job.held_up:
         return JobState("Starting" if live else "Pending", done, wanted, job.held_up, blocked=True)
     if job.remote_counts is not None:
-        return _state_elsewhere(job, job.remote_counts, quota_state, wanted)
+        return _find_state_elsewhere(job, job.remote_counts, quota_state, wanted)
     unplaced = [pod for pod in live if not pod.spec.node_name]
     goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
     if unplaced and not goes_on:  # a gated pod is not due yet, for example while a job grows in its queue
@@ -257,10 +262,10 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
         wait_reason = why or explain_no_verdict(job)
         reason = f"{wait_reason.rstrip('.')}; {progress}" if progress else wait_reason
         return JobState("Pending", done, wanted, reason, bool(why), progress=progress)
-    if (held_back := _state_of_stuck_pods(job, live, done, wanted)) is not None:
+    if (held_back := _find_state_of_stuck_pods(job, live, done, wanted)) is not None:
         return held_back
     if not live:
-        return _state_between_pods(job, pods, done, wanted)
+        return _find_state_between_pods(job, pods, done, wanted)
     if any(pod.status.phase == "Running" for pod in live):
         return JobState("Running", done, wanted, _describe_trouble(job, pods, quota_state))
     return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_group_start(job, live))
@@ -273,7 +278,7 @@ def explain_no_verdict(job: JobRecord | None) -> str:
     return "waiting for all its pods, to be placed together"
 
 
-def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
+def _find_state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
     """Return the state of a job that has ended, is cancelled or is being deleted; None for any other job.
 
     live: the pods that have not ended.
@@ -309,7 +314,7 @@ def _describe_grace(live: Iterable[Pod]) -> str:
     return f"its workers have up to {format_span(seconds)} to end" if seconds else ""
 
 
-def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
+def _find_state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
     """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither.
 
     live: the pods that have not ended.
@@ -386,7 +391,7 @@ def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Itera
     return JobState(word, wanted if ready else 0, wanted, quota_state.reason, quota_state=quota_state)
 
 
-def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
+def _find_state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
     """Return the state of a suspended job.
 
     With quota it is Starting, with a queue it is Queued, and otherwise a user has to resume it.
@@ -398,7 +403,7 @@ def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: in
     return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
 
 
-def _state_elsewhere(
+def _find_state_elsewhere(
     job: JobRecord, remote_counts: RemoteCounts, quota_state: QuotaState | None, wanted: int
 ) -> JobState:
     """Return the state of a job that runs in another cluster, or is still to be sent to one.
@@ -414,7 +419,7 @@ def _state_elsewhere(
     return JobState("Starting", done, wanted, reason)
 
 
-def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
+def _find_state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
     """Return the state of a job without a running pod.
 
     No pod exists yet, all pods have ended, or failed pods will be replaced.

@@ -53,15 +53,15 @@ def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
 
     Pods are read, too, because they end before the Job's status shows it.
     """
-    done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
+    done = job.succeeded_trials | _list_indexes_in_phase(pods, "Succeeded")
     failed, cancelled = job.failed_trials, job.cancelled_trials - done
-    running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
+    running = Indexes() if job.end is not None else _list_indexes_in_phase(pods, "Running")
     over = done | failed | cancelled
     going = len(running - over)
     return TrialCount(len(done), len(failed), going, max(job.wanted - len(over) - going, 0), len(cancelled))
 
 
-def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
+def _list_indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
     return Indexes.of(completion_index(pod) for pod in pods if pod.status.phase == phase and not is_deleting(pod))
 
 
@@ -108,7 +108,7 @@ class Trials:
         self._job, self._array = job, job.array
         self._newest = _find_newest(pods)
         self._done, self._failed, self._cancelled = job.succeeded_trials, job.failed_trials, job.cancelled_trials
-        self.ranks_by_state = self._group()
+        self.ranks_by_state = self._group_by_state()
 
     def __len__(self) -> int:
         return len(self._array)
@@ -123,12 +123,12 @@ class Trials:
             index, pod = self._array[rank], self._newest.get(rank)
             state = self._find_state(rank, pod)
             row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
-            row |= _row_of_pod(job, pod, state, now)
+            row |= _make_row_of_pod(job, pod, state, now)
             is_past = pod is None and state in ("Completed", "Failed")
-            rows.append(row | _row_of_past(job, row) if is_past else row)
+            rows.append(row | _make_row_of_past(job, row) if is_past else row)
         return rows
 
-    def _group(self) -> dict[str, Indexes]:
+    def _group_by_state(self) -> dict[str, Indexes]:
         """Return the ranks of the trials in each state that at least one trial has.
 
         Only trials with a pod are examined one by one; all other ranks are divided as whole ranges, by the Job's
@@ -152,7 +152,7 @@ class Trials:
     def _find_state(self, rank: int, pod: Pod | None) -> str:
         if rank in self._done:
             return "Completed"
-        return "Failed" if rank in self._failed else _state_of_trial(self._job, rank, pod, self._cancelled)
+        return "Failed" if rank in self._failed else _find_state_of_trial(self._job, rank, pod, self._cancelled)
 
 
 def _find_newest(pods: Sequence[Pod]) -> dict[int, Pod]:
@@ -161,12 +161,12 @@ def _find_newest(pods: Sequence[Pod]) -> dict[int, Pod]:
     for pod in pods:
         rank = completion_index(pod)
         other = newest.get(rank)
-        if other is None or _age_key(other) <= _age_key(pod):
+        if other is None or _make_age_key(other) <= _make_age_key(pod):
             newest[rank] = pod
     return newest
 
 
-def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
+def _make_row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
     """Return the recorded node of a trial whose pod is deleted and, if the trial failed, the recorded reason.
 
     The history records a node only for jobs on one node, and a reason only for the first trial that failed.
@@ -179,7 +179,7 @@ def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
     return {"node": node, "reason": reason or "its pod is gone"}
 
 
-def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:
+def _make_row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:
     if pod is None:
         return {"tries": 0, "node": "", "seconds": None, "reason": ""}
     began, tries = pod.status.start_time, sum(failures_of_index(pod)) + 1
@@ -189,7 +189,7 @@ def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> d
     return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": explain_pod(job, pod, state)}
 
 
-def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None, cancelled: Indexes) -> str:
+def _find_state_of_trial(job: JobRecord, rank: int, pod: Pod | None, cancelled: Indexes) -> str:
     """Return the state of a trial that its Job does not count as succeeded or failed yet."""
     phase = pod.status.phase if pod is not None else ""
     if rank in cancelled:
@@ -207,5 +207,5 @@ def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None, cancelled: Index
     return "Starting" if pod is not None and pod.spec.node_name else "Pending"
 
 
-def _age_key(pod: Pod) -> tuple[int, str]:
+def _make_age_key(pod: Pod) -> tuple[int, str]:
     return sum(failures_of_index(pod)), str(pod.metadata.creation_timestamp)

@@ -54,11 +54,11 @@ def order_workers(job: JobRecord | None, pods: Iterable[Pod]) -> list[Place]:
     job: the job; None for pods that no job owns.
     """
     newest: dict[str, Place] = {}
-    for pod in sorted(pods, key=_age_key):
-        rank = _rank(job, pod)
+    for pod in sorted(pods, key=_make_age_key):
+        rank = _find_rank(job, pod)
         key = rank if is_indexed(pod) else pod.metadata.name
         newest[key] = Place(rank, pod, newest[key].replaced + 1 if key in newest else 0)
-    return sorted(newest.values(), key=lambda place: _rank_key(place.rank))
+    return sorted(newest.values(), key=lambda place: _make_rank_key(place.rank))
 
 
 def make_worker(job: JobRecord | None, place: Place) -> Worker:
@@ -127,14 +127,14 @@ def _end_key(ended: ContainerStateTerminated) -> float:
     return ended.finished_at.timestamp() if ended.finished_at is not None else 0.0
 
 
-def _rank(job: JobRecord | None, pod: Pod) -> str:
+def _find_rank(job: JobRecord | None, pod: Pod) -> str:
     return job.rank(pod) if job is not None else rank_of(pod)
 
 
-def _rank_key(rank: str) -> tuple[int, str]:
+def _make_rank_key(rank: str) -> tuple[int, str]:
     is_number = rank.isascii() and rank.isdecimal() and len(rank) <= _MOST_DIGITS
     return int(rank) if is_number else -1, rank
 
 
-def _age_key(pod: Pod) -> tuple[str, int]:
+def _make_age_key(pod: Pod) -> tuple[str, int]:
     return str(pod.metadata.creation_timestamp), sum(failures_of_index(pod))

@@ -41,7 +41,7 @@ def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
         "name": queue.metadata.name,
         "cohort": spec.cohort_name,
         "strategy": spec.queueing_strategy,
-        **_state_and_counts(spec.stop_policy, status),
+        **_describe_state_and_counts(spec.stop_policy, status),
         **leaving,
         "quotas": make_quota_rows(queue),
         "weight": str(spec.fair_sharing.weight) if spec.fair_sharing is not None else "",
@@ -82,11 +82,11 @@ def make_local_queue_row(queue: LocalQueue) -> dict[str, Any]:
         "namespace": queue.metadata.namespace,
         "name": queue.metadata.name,
         "clusterQueue": spec.cluster_queue,
-        **_state_and_counts(spec.stop_policy, status),
+        **_describe_state_and_counts(spec.stop_policy, status),
     }
 
 
-def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
+def _describe_state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
     return {
         "state": describe_state(stop_policy, status.conditions),
         "message": explain_inactive(status.conditions),

@@ -308,18 +308,18 @@ def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:
             continue
         for uid in owner_uids(workload):
             other = index.get(uid)
-            if other is None or _rank(other) <= _rank(workload):
+            if other is None or _make_sort_key(other) <= _make_sort_key(workload):
                 index[uid] = workload
     return index
 
 
-def _rank(workload: Workload) -> tuple[tuple[bool, bool], tuple[str, str]]:
-    return _is_live(workload), _age_key(workload)
+def _make_sort_key(workload: Workload) -> tuple[tuple[bool, bool], tuple[str, str]]:
+    return _is_live(workload), _make_age_key(workload)
 
 
 def _is_live(workload: Workload) -> tuple[bool, bool]:
     return not is_true(workload.status.conditions, FINISHED), not waits_to_replace(workload)
 
 
-def _age_key(workload: Workload) -> tuple[str, str]:
+def _make_age_key(workload: Workload) -> tuple[str, str]:
     return str(workload.metadata.creation_timestamp or ""), workload.metadata.name

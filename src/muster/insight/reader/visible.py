@@ -26,12 +26,12 @@ T = TypeVar("T")
 
 
 async def list_visible(
-    client: Client, kind: Kind[T], own: str, say: Callable[[str], None], what: str
+    client: Client, kind: Kind[T], own: str, say: Callable[[str], None], noun: str
 ) -> tuple[list[T], str]:
     """Return the objects of all namespaces and ""; or the objects of the user's own namespace and its name.
 
     own: the user's namespace.
-    what: a plural noun for the objects, for the sentence that those of other namespaces are not shown.
+    noun: a plural noun for the objects, for the sentence that those of other namespaces are not shown.
     say: receives that sentence.
 
     Raises:
@@ -41,16 +41,16 @@ async def list_visible(
     async def read(namespace: str) -> list[T]:
         return await list_all(client, kind, namespace)
 
-    return await _read_visible(read, own, say, what)
+    return await _read_visible(read, own, say, noun)
 
 
 async def _read_visible(
-    read: Callable[[str], Awaitable[T]], own: str, say: Callable[[str], None], what: str
+    read: Callable[[str], Awaitable[T]], own: str, say: Callable[[str], None], noun: str
 ) -> tuple[T, str]:
     """Return the result of `read` for all namespaces ("") and ""; or for the user's own namespace and its name.
 
     say: receives a sentence that names the own namespace, if the user may not see all.
-    what: a plural noun for the objects.
+    noun: a plural noun for the objects.
     """
     try:
         return await read(""), ""
@@ -58,7 +58,7 @@ async def _read_visible(
         if error.code != 403:
             raise
     found = await read(own)
-    say(_describe_limit(what, own))
+    say(_describe_limit(noun, own))
     return found, own
 
 
@@ -145,5 +145,5 @@ async def visible_history(
     return found
 
 
-def _describe_limit(what: str, namespace: str) -> str:
-    return f"{what} are those of namespace {namespace}: you may not list others"
+def _describe_limit(noun: str, namespace: str) -> str:
+    return f"{noun} are those of namespace {namespace}: you may not list others"

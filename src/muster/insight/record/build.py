@@ -19,10 +19,10 @@ def record_of(source: Job | JobSet, jobs: Iterable[Job] = ()) -> JobRecord:
     """
     if isinstance(source, Job):
         array = array_of(source.metadata.annotations, source.spec.completions)
-        return PlainJobRecord(source, (_role_of_job(source),), (source,), array=array)
+        return PlainJobRecord(source, (_make_role_of_job(source),), (source,), array=array)
     roles: list[Role] = []
     for replicated_job in source.spec.replicated_jobs:
-        roles.append(_role_of_replicated_job(replicated_job, roles[-1].end if roles else 0))
+        roles.append(_make_role_of_replicated_job(replicated_job, roles[-1].end if roles else 0))
     uid = source.metadata.uid
     own = (job for job in jobs if any(owner.uid == uid for owner in job.metadata.owner_references))
     return JobSetRecord(source, tuple(roles), tuple(sorted(own, key=lambda job: job.metadata.name)))
@@ -63,17 +63,17 @@ def _record_of_orphans(jobs: Sequence[Job]) -> JobRecord:
     meta = ObjectMeta(
         name=owner.name, namespace=first.namespace, uid=owner.uid, creation_timestamp=first.creation_timestamp
     )
-    return JobSetRecord(JobSet(metadata=meta), tuple(map(_role_of_job, jobs)), tuple(jobs), gone=True)
+    return JobSetRecord(JobSet(metadata=meta), tuple(map(_make_role_of_job, jobs)), tuple(jobs), gone=True)
 
 
-def _role_of_job(job: Job) -> Role:
+def _make_role_of_job(job: Job) -> Role:
     spec, bounds = job.spec, bounds_of(job.metadata.annotations)
     count = spec.completions if spec.completions is not None else spec.parallelism or 0
     most = max(bounds.most if bounds is not None else 1, spec.parallelism or 1, spec.completions or 1)
     return Role("", 0, 1, most, count, spec.completion_mode == INDEXED)
 
 
-def _role_of_replicated_job(replicated_job: ReplicatedJob, first: int) -> Role:
+def _make_role_of_replicated_job(replicated_job: ReplicatedJob, first: int) -> Role:
     spec = replicated_job.template.spec
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     each = spec.completions if spec.completions is not None else parallelism

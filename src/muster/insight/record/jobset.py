@@ -164,7 +164,7 @@ class JobSetRecord(JobRecord, frozen=True):
         if not is_indexed(pod):
             return rank_of(pod)
         index, labels = pod.metadata.annotations[COMPLETION_INDEX], pod.metadata.labels
-        return self._rank_in(labels.get(names.REPLICATED_JOB_NAME, ""), labels.get(names.JOB_INDEX, ""), index)
+        return self._find_rank(labels.get(names.REPLICATED_JOB_NAME, ""), labels.get(names.JOB_INDEX, ""), index)
 
     def _count_elsewhere(self) -> RemoteCounts:
         statuses = {one.name: one for one in self.source.status.replicated_jobs_status}

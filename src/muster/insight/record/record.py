@@ -344,9 +344,9 @@ class JobRecord(Struct, frozen=True, gc=False):
 
     def kept_rank(self, pod: "KeptPod") -> str:
         """Return the rank of a deleted pod whose logs the node still has."""
-        return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
+        return self._find_rank(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
 
-    def _rank_in(self, role_name: str, job_index: str, index: str) -> str:
+    def _find_rank(self, role_name: str, job_index: str, index: str) -> str:
         """Return the rank, over all roles, of the pod with this index in this Job of the role.
 
         Return the index if the role or the number of the Job is unknown.
@@ -385,7 +385,7 @@ class JobRecord(Struct, frozen=True, gc=False):
             return f"pod {pod_name}"
         labels = job.metadata.labels
         return self._name_of_rank(
-            self._rank_in(labels.get(jobset.REPLICATED_JOB_NAME, ""), labels.get(jobset.JOB_INDEX, ""), index)
+            self._find_rank(labels.get(jobset.REPLICATED_JOB_NAME, ""), labels.get(jobset.JOB_INDEX, ""), index)
         )
 
     def _name_of_rank(self, rank: str) -> str:

@@ -36,11 +36,11 @@ def describe_levels(readings: JobReadings) -> list[JobLevel]:
     return levels
 
 
-def join_levels(here: Sequence[JobLevel], there: Sequence[JobLevel]) -> list[JobLevel]:
+def join_levels(here: Sequence[JobLevel], levels: Sequence[JobLevel]) -> list[JobLevel]:
     """Return the levels of a job that runs in another cluster: the manager's levels, with the pods' levels from there.
 
     here: the manager's levels.
-    there: the worker cluster's levels.
+    levels: the worker cluster's levels.
     """
-    of_pods = {level.name: level for level in there if level.name in ("placement", "readiness", "start")}
+    of_pods = {level.name: level for level in levels if level.name in ("placement", "readiness", "start")}
     return [of_pods.get(level.name, level) for level in here]

@@ -16,7 +16,7 @@ WIDE: Final = 1  # shown only with `-o wide`
 def make_columns(kind: Kind[Any]) -> Sequence[Column]:
     """Return the printer columns of a version of a kind. If there are none, `kubectl get` shows only name and age."""
     if kind.version == OLD_VERSION and kind.resource == kueue.CLUSTER_QUEUE.resource:
-        return _cluster_queue(".spec.cohort")
+        return _make_cluster_queue_columns(".spec.cohort")
     return [dict(column) for column in _COLUMNS.get(kind.resource, ())]
 
 
@@ -41,7 +41,7 @@ def _make_condition_column(name: str, type_: str, description: str) -> Column:
     return _make_column(name, f'.status.conditions[?(@.type=="{type_}")].status', description)
 
 
-def _cluster_queue(cohort: str) -> Sequence[Column]:
+def _make_cluster_queue_columns(cohort: str) -> Sequence[Column]:
     return (
         _make_column("Cohort", cohort, "Cohort whose unused quota it shares"),
         _make_column("Strategy", ".spec.queueingStrategy", "How its workloads are ordered", priority=WIDE),
@@ -57,7 +57,7 @@ def _cluster_queue(cohort: str) -> Sequence[Column]:
 
 # By `Kind.resource`.
 _COLUMNS: dict[str, Sequence[Column]] = {
-    kueue.CLUSTER_QUEUE.resource: _cluster_queue(".spec.cohortName"),
+    kueue.CLUSTER_QUEUE.resource: _make_cluster_queue_columns(".spec.cohortName"),
     kueue.LOCAL_QUEUE.resource: (
         _make_column("ClusterQueue", ".spec.clusterQueue", "ClusterQueue behind it"),
         _make_number_column("Pending Workloads", ".status.pendingWorkloads", "How many workloads wait"),

@@ -80,12 +80,12 @@ class _Structure:
             return {"type": "object"} if path == ".metadata" else copy.deepcopy(_METADATA_WITHIN)
         dropped = self._dropped.get(path, ())
         result = {
-            word: self._member(word, value, path)
+            word: self._convert_member(word, value, path)
             for word, value in schema.items()
             if word not in dropped and not word.startswith(_PATCHES)
         }
         if ".template" in path:
-            result |= _within_template(path)
+            result |= _make_template_schema(path)
         if (self._resource, path) in _REQUIRED:
             result["required"] = list(_REQUIRED[self._resource, path])
         if self._keep_unknown and "properties" in result:
@@ -94,7 +94,7 @@ class _Structure:
             result["x-kubernetes-validations"] = msgspec.to_builtins(self._rules[path])
         return result
 
-    def _member(self, word: str, value: Any, path: str) -> Any:
+    def _convert_member(self, word: str, value: Any, path: str) -> Any:
         if word == "properties":
             return {name: self.of(member, f"{path}.{name}") for name, member in value.items()}
         if word == "items":
@@ -104,7 +104,7 @@ class _Structure:
         return value if isinstance(value, str) else copy.deepcopy(value)
 
 
-def _within_template(path: str) -> Schema:
+def _make_template_schema(path: str) -> Schema:
     last_two = ".".join(path.rsplit(".", 2)[-2:])
     schema: Schema = {}
     if last_two in _DEFAULTS_WITHIN:

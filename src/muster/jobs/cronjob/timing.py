@@ -68,7 +68,10 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
 
 
 def _find_begin(cron_job: CronJob, schedule: Schedule, now: datetime, since: datetime | None) -> datetime:
-    """Return the time from which starts count as missed: the last start, or the creation or change of the schedule."""
+    """Return the time from which starts count as missed: the last start, or the creation or change of the schedule.
+
+    since: when the current schedule was written; None if that is unknown.
+    """
     meta, status = cron_job.metadata, cron_job.status
     begin = status.last_schedule_time or meta.creation_timestamp or now
     if since is not None:

@@ -156,12 +156,12 @@ def _find_awaiting(
         if member.index in completed or member.index in failed_indexes:
             continue
         other = awaiting.get(member.index)
-        if other is None or _rank(member) >= _rank(other):
+        if other is None or _make_sort_key(member) >= _make_sort_key(other):
             awaiting[member.index] = member
     return awaiting
 
 
-def _rank(member: Member) -> tuple[int, object]:
+def _make_sort_key(member: Member) -> tuple[int, object]:
     return sum(failures_of_index(member.pod)), finish_time(member.pod)
 
 

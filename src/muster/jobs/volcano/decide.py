@@ -63,55 +63,55 @@ def decide(job: Job, pods: Iterable[Pod], *, now: datetime, lost: Iterable[Pod] 
     return replace(plan, create=plan.create[:AT_MOST], delete=plan.delete[:AT_MOST], more=True)
 
 
-def _decide_phase(job: Job, there: Sequence[Member], lost: Sequence[Member], now: datetime) -> VolcanoJobPlan:
-    counted = with_counts(job, there)
+def _decide_phase(job: Job, members: Sequence[Member], lost: Sequence[Member], now: datetime) -> VolcanoJobPlan:
+    counted = with_counts(job, members)
     phase = job.status.state.phase
     if phase in FINISHED:
-        return _plan_after_end(job, counted, there, now)
+        return _plan_after_end(job, counted, members, now)
     if phase in _ENDS:
-        return _plan_stopping(job, counted, there, now)
+        return _plan_stopping(job, counted, members, now)
     if phase == RESTARTING:
-        return _plan_restarting(job, counted, there, now)
-    return _plan_running(job, counted, there, lost, now)
+        return _plan_restarting(job, counted, members, now)
+    return _plan_running(job, counted, members, lost, now)
 
 
-def _plan_after_end(job: Job, counted: JobStatus, there: Sequence[Member], now: datetime) -> VolcanoJobPlan:
-    moment, alive = find_expiry(job), _list_alive(there)
+def _plan_after_end(job: Job, counted: JobStatus, members: Sequence[Member], now: datetime) -> VolcanoJobPlan:
+    moment, alive = find_expiry(job), _list_alive(members)
     expired = moment is not None and moment <= now
     return VolcanoJobPlan(
         counted, delete=alive, ungroup=not alive, wake_at=None if expired else moment, expired=expired
     )
 
 
-def _plan_stopping(job: Job, counted: JobStatus, there: Sequence[Member], now: datetime) -> VolcanoJobPlan:
-    if all(member.is_finished for member in there):
+def _plan_stopping(job: Job, counted: JobStatus, members: Sequence[Member], now: datetime) -> VolcanoJobPlan:
+    if all(member.is_finished for member in members):
         state = job.status.state
         end = in_phase(job, counted, _ENDS[state.phase], now, state.reason, state.message)
         return VolcanoJobPlan(end, notes=(_make_note(end),))
-    return VolcanoJobPlan(counted, delete=_list_alive(there))
+    return VolcanoJobPlan(counted, delete=_list_alive(members))
 
 
-def _plan_restarting(job: Job, counted: JobStatus, there: Sequence[Member], now: datetime) -> VolcanoJobPlan:
-    stale = [member for member in there if is_stale(member, job)]
+def _plan_restarting(job: Job, counted: JobStatus, members: Sequence[Member], now: datetime) -> VolcanoJobPlan:
+    stale = [member for member in members if is_stale(member, job)]
     if not stale:
         return VolcanoJobPlan(in_phase(job, counted, PENDING, now), children=make_children(job))
     return VolcanoJobPlan(counted, children=make_children(job), delete=_list_remaining(stale))
 
 
 def _plan_running(
-    job: Job, counted: JobStatus, there: Sequence[Member], lost: Sequence[Member], now: datetime
+    job: Job, counted: JobStatus, members: Sequence[Member], lost: Sequence[Member], now: datetime
 ) -> VolcanoJobPlan:
     replicas = {task.name: task.replicas for task in job.spec.tasks}
-    present = [each for each in there if not is_stale(each, job) and each.index < replicas.get(each.task, 0)]
+    present = [each for each in members if not is_stale(each, job) and each.index < replicas.get(each.task, 0)]
     lost_members = [each for each in lost if not is_stale(each, job) and each.index < replicas.get(each.task, 0)]
     verdict = judge(job, list_occurrences(job, present, lost_members), now)
     if verdict.occurrence is not None:
         return _act(job, counted, present, verdict.action, verdict.occurrence, now)
     retry = job.status.retry_count + 1
     # The annotations have served their purpose, and the retry is not stored yet.
-    if any(member.retry == retry for member in there):
+    if any(member.retry == retry for member in members):
         return VolcanoJobPlan(in_phase(job, replace(counted, retry_count=retry), RESTARTING, now, REPLACED))
-    return _sync(job, counted, there, present, verdict, now)
+    return _sync(job, counted, members, present, verdict, now)
 
 
 def _act(
@@ -155,14 +155,14 @@ def _is_target(member: Member, action: str, occurrence: JobEvent) -> bool:
 def _sync(
     job: Job,
     counted: JobStatus,
-    there: Sequence[Member],
+    members: Sequence[Member],
     present: Sequence[Member],
     verdict: RequestedAction,
     now: datetime,
 ) -> VolcanoJobPlan:
     """Return the plan of a Job for which no policy requests an action: create missing pods, and update the phase.
 
-    there: all pods of the Job.
+    members: all pods of the Job.
     present: the pods, without stale ones (`is_stale`).
     """
     if not counted.state.phase:
@@ -175,16 +175,16 @@ def _sync(
     return VolcanoJobPlan(
         status,
         children=make_children(job),
-        delete=_list_remaining(member for member in there if member.pod.metadata.uid not in kept_uids),
+        delete=_list_remaining(member for member in members if member.pod.metadata.uid not in kept_uids),
         # One more than the maximum shows that there are more.
-        create=tuple(islice(make_pods(job, _list_missing(job, there)), AT_MOST + 1)),
+        create=tuple(islice(make_pods(job, _list_missing(job, members)), AT_MOST + 1)),
         wake_at=verdict.wake_at,
     )
 
 
-def _list_missing(job: Job, there: Iterable[Member]) -> Iterator[tuple[TaskSpec, int]]:
+def _list_missing(job: Job, members: Iterable[Member]) -> Iterator[tuple[TaskSpec, int]]:
     """Yield the missing pods of tasks that may start. A pod that is being deleted keeps its name until it is gone."""
-    taken, ready = {member.place for member in there}, _count_ready(there)
+    taken, ready = {member.place for member in members}, _count_ready(members)
     least = {task.name: minimum_of(task) for task in job.spec.tasks}
     for task in job.spec.tasks:
         if _can_start(task, ready, least):
@@ -193,10 +193,10 @@ def _list_missing(job: Job, there: Iterable[Member]) -> Iterator[tuple[TaskSpec,
                     yield task, index
 
 
-def _count_ready(there: Iterable[Member]) -> dict[str, int]:
+def _count_ready(members: Iterable[Member]) -> dict[str, int]:
     """Return how many pods of each task are ready or have succeeded."""
     counts: dict[str, int] = {}
-    for member in there:
+    for member in members:
         status = member.pod.status
         runs = status.phase == "Running" and all(one.ready for one in status.container_statuses)
         counts[member.task] = counts.get(member.task, 0) + (runs or status.phase == "Succeeded")
@@ -221,10 +221,10 @@ def _make_note(status: JobStatus) -> Note:
     return Note("Warning" if bad else "Normal", state.phase, state.message or f"the Job is {state.phase}")
 
 
-def _list_alive(there: Iterable[Member]) -> tuple[Pod, ...]:
-    return _list_remaining(member for member in there if not member.is_finished)
+def _list_alive(members: Iterable[Member]) -> tuple[Pod, ...]:
+    return _list_remaining(member for member in members if not member.is_finished)
 
 
-def _list_remaining(there: Iterable[Member]) -> tuple[Pod, ...]:
+def _list_remaining(members: Iterable[Member]) -> tuple[Pod, ...]:
     """Return the pods that are not being deleted."""
-    return tuple(member.pod for member in there if not member.is_going)
+    return tuple(member.pod for member in members if not member.is_going)

@@ -147,11 +147,11 @@ def _read_exit_code(member: Member) -> int:
     return ended.exit_code if ended is not None else 0
 
 
-def _list_task_occurrences(task: TaskSpec, there: Sequence[Member]) -> Iterator[JobEvent]:
-    succeeded = sum(member.pod.status.phase == "Succeeded" for member in there)
+def _list_task_occurrences(task: TaskSpec, members: Sequence[Member]) -> Iterator[JobEvent]:
+    succeeded = sum(member.pod.status.phase == "Succeeded" for member in members)
     if task.replicas and succeeded >= task.replicas:
         yield JobEvent(TASK_COMPLETED, f"task {task.name} completed", task.name)
-    restarts = sum(restart_count(member.pod) for member in there if not member.is_finished)
+    restarts = sum(restart_count(member.pod) for member in members if not member.is_finished)
     if task.max_retry and restarts >= task.max_retry:
         message = f"containers of task {task.name} restarted {restarts} times"
         yield JobEvent(TASK_FAILED, message, task.name)

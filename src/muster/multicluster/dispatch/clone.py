@@ -55,7 +55,7 @@ def is_another(workload: Workload, there: Workload) -> bool:
     ):
         return True
     try:
-        if not are_equivalent(_without_counts(here.pod_sets), _without_counts(there.spec.pod_sets), admitted=True):
+        if not are_equivalent(_remove_counts(here.pod_sets), _remove_counts(there.spec.pod_sets), admitted=True):
             return True
     except QuantityError:  # a worker may send anything
         return True
@@ -113,5 +113,5 @@ def _pair_counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[
     return [(mine.count, its.count) for mine, its in zip(here, there, strict=True)]
 
 
-def _without_counts(podsets: Sequence[PodSet]) -> list[PodSet]:
+def _remove_counts(podsets: Sequence[PodSet]) -> list[PodSet]:
     return [replace(podset, count=0) for podset in podsets]

@@ -62,7 +62,10 @@ def make_connected(refusals: Sequence[str] = ()) -> Activity:
 
 
 def make_lost(problem: str, attempts: int, next_attempt: datetime | None) -> Activity:
-    """Return the activity of an unreachable cluster. attempts: the number of consecutive failed attempts to connect."""
+    """Return the activity of an unreachable cluster. attempts: the number of consecutive failed attempts to connect.
+
+    next_attempt: when the manager tries again; None if that is not known.
+    """
     if attempts and next_attempt is not None:
         when = next_attempt.replace(microsecond=0).isoformat().replace("+00:00", "Z")
         problem = f"{problem}; connection attempts: {attempts}, next connection attempt: {when}"

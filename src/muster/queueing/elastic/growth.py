@@ -39,7 +39,7 @@ def count_granted_pods(workload: kueue.Workload) -> dict[str, int]:
     if admission is None or not is_true(workload.status.conditions, ADMITTED):
         return {}
     sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
-    return {one.name: _granted_count(one, sizes) for one in admission.pod_set_assignments}
+    return {one.name: _find_granted_count(one, sizes) for one in admission.pod_set_assignments}
 
 
 def has_grown(old: kueue.Workload, new: kueue.Workload) -> bool:
@@ -55,7 +55,7 @@ def list_granted_podsets(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
     sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
     if not is_elastic(workload.metadata.annotations):
         return workload.spec.pod_sets
-    have = sizes | {one.name: _granted_count(one, sizes) for one in _list_assignments(workload)}
+    have = sizes | {one.name: _find_granted_count(one, sizes) for one in _list_assignments(workload)}
     return tuple(
         msgspec.structs.replace(podset, count=min(podset.count, have[podset.name])) for podset in workload.spec.pod_sets
     )
@@ -145,7 +145,7 @@ def add_growth(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.Wor
     assert status.admission is not None, "a growing workload holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
     podsets = tuple(_add_assignments(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
-    return _with_podsets(status, status.admission, podsets)
+    return _replace_podsets(status, status.admission, podsets)
 
 
 def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str, int]) -> kueue.WorkloadStatus:
@@ -159,7 +159,7 @@ def limit_granted_pods(status: kueue.WorkloadStatus, desired_counts: Mapping[str
         return status
     assignments = status.admission.pod_set_assignments
     changed = tuple(_limit_assignment(one, desired_counts.get(one.name, 0)) for one in assignments)
-    return status if changed == assignments else _with_podsets(status, status.admission, changed)
+    return status if changed == assignments else _replace_podsets(status, status.admission, changed)
 
 
 def make_resize_patch(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
@@ -178,14 +178,14 @@ def make_resize_patch(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[
     ]
 
 
-def _with_podsets(
+def _replace_podsets(
     status: kueue.WorkloadStatus, admission: kueue.Admission, podsets: tuple[kueue.PodSetAssignment, ...]
 ) -> kueue.WorkloadStatus:
     admission = msgspec.structs.replace(admission, pod_set_assignments=podsets)
     return msgspec.structs.replace(status, admission=admission)
 
 
-def _granted_count(assignment: kueue.PodSetAssignment, sizes: Mapping[str, int]) -> int:
+def _find_granted_count(assignment: kueue.PodSetAssignment, sizes: Mapping[str, int]) -> int:
     return sizes.get(assignment.name, 0) if assignment.count is None else assignment.count
 
 

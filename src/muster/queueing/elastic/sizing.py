@@ -122,19 +122,19 @@ class _ReclaimLimits(Struct, frozen=True):
     requested: frozenset[FlavorResource]
     within: bool
 
-    def least(self, node: Node, one: ElasticWorkload) -> int:
+    def least(self, node: Node, workload: ElasticWorkload) -> int:
         """Return the size to which an elastic workload of the ClusterQueue `node` may shrink now.
 
         Return its current size if it may not shrink.
         """
-        if one.queue == self.queue:
-            return one.least
+        if workload.queue == self.queue:
+            return workload.least
         reclaimable = [
             (node.usage.get(fr, 0) - node.subtree.get(fr, 0)) // amount
-            for fr, amount in one.pod.items()
+            for fr, amount in workload.pod.items()
             if amount and fr in self.requested and node.borrows(fr)
         ]
-        return max(one.least, one.size - min(reclaimable)) if reclaimable and self.within else one.size
+        return max(workload.least, workload.size - min(reclaimable)) if reclaimable and self.within else workload.size
 
 
 def _find_reclaim_limits(node: Node, waiting: WorkloadInfo) -> _ReclaimLimits:
@@ -173,8 +173,8 @@ def _shrink(
         for one in reversed(shrunk):
             node, low = tree.queues[one.queue], least[one.key]
 
-            def is_enough(size: int, one: ElasticWorkload = one, node: Node = node, low: int = low) -> bool:
-                with assume_usage(more=[(node, one.usage(size - low))]):
+            def is_enough(size: int, workload: ElasticWorkload = one, node: Node = node, low: int = low) -> bool:
+                with assume_usage(more=[(node, workload.usage(size - low))]):
                     return fits(waiting)
 
             size = _find_largest(low, one.size, is_enough) or low

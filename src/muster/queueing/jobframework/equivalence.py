@@ -25,7 +25,8 @@ def are_equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: 
     admitted: whether the Workload is admitted. Tolerations do not count then, because admission injects some.
     """
     return len(one) == len(other) and all(
-        _shape_of(mine, admitted) == _shape_of(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
+        _make_comparable_podset(mine, admitted) == _make_comparable_podset(theirs, admitted)
+        for mine, theirs in zip(one, other, strict=True)
     )
 
 
@@ -40,15 +41,16 @@ def remove_repeated_variables(podset: PodSet) -> PodSet:
     return msgspec.structs.replace(podset, template=msgspec.structs.replace(podset.template, spec=alone))
 
 
-def _shape_of(podset: PodSet, admitted: bool) -> Any:
+def _make_comparable_podset(podset: PodSet, admitted: bool) -> Any:
     spec = podset.template.spec
     containers = [
-        [_comparable_container(container) for container in kind] for kind in (spec.init_containers, spec.containers)
+        [_make_comparable_container(container) for container in kind]
+        for kind in (spec.init_containers, spec.containers)
     ]
     return podset.count, podset.min_count, containers, None if admitted else spec.tolerations
 
 
-def _comparable_container(container: Container) -> Any:
+def _make_comparable_container(container: Container) -> Any:
     """Return a value that compares equal for equivalent containers: quantities are compared as numbers."""
     rest = msgspec.structs.replace(_drop_repeated_env(container), resources=ResourceRequirements())
     resources = container.resources

@@ -93,10 +93,10 @@ def find_shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
 
 def are_placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
     """Return whether both lists of podsets have equal placement rules, which upstream's comparison ignores."""
-    return [_placement_of(podset) for podset in one] == [_placement_of(podset) for podset in other]
+    return [_read_placement(podset) for podset in one] == [_read_placement(podset) for podset in other]
 
 
-def _placement_of(podset: PodSet) -> object:
+def _read_placement(podset: PodSet) -> object:
     spec = podset.template.spec
     # Kueue sets the labels of ranks even without a topology request, and then ignores them.
     request = podset.topology_request if request_of(podset.topology_request) is not None else None

@@ -166,7 +166,7 @@ def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime,
     status = _report_job(job, workload, now, rules)
     if (evicted := find_true(conditions, EVICTED)) is not None:
         return _plan_evicted(job, plan, workload, status, evicted, now, rules)
-    plan = _follow_job(job, _with_status(plan, workload, status), workload)
+    plan = _follow_job(job, _replace_status(plan, workload, status), workload)
     if is_true(conditions, ADMITTED):
         if job.lacks_injection:  # the job stops, and then restarts with the injected fields
             return replace(plan, stop=NOT_STARTED)
@@ -219,7 +219,7 @@ def _finish(workload: Workload, reason: str, message: str, now: datetime) -> Wor
     return msgspec.structs.replace(workload.status, conditions=conditions)
 
 
-def _with_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) -> PairingPlan:
+def _replace_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) -> PairingPlan:
     return plan if status == workload.status else replace(plan, status=status)
 
 
@@ -281,14 +281,14 @@ def _plan_evicted(
 ) -> PairingPlan:
     """Plan the steps for an evicted Workload: stop the job, then release the quota when no cluster runs its pods."""
     if not job.suspended:
-        return replace(_with_status(plan, workload, status), stop=evicted.message)
+        return replace(_replace_status(plan, workload, status), stop=evicted.message)
     if job.active or home_of(workload.metadata):
-        return _with_status(plan, workload, status)
+        return _replace_status(plan, workload, status)
     holds = is_true(status.conditions, QUOTA_RESERVED)
     if holds:
         status = release_evicted(status, now)
         status = _update_reclaimable(job, msgspec.structs.replace(workload, status=status))
-    plan = _restore_templates(job, _with_status(plan, workload, status), workload)
+    plan = _restore_templates(job, _replace_status(plan, workload, status), workload)
     if not holds:
         plan = _follow_job(job, plan, workload)
     by_us = not workload.spec.active and evicted.reason.startswith(DEACTIVATED_DUE_TO)

@@ -43,15 +43,15 @@ def sort_slices(workloads: Sequence[Workload]) -> Slices:
 
     workloads: the job's Workloads, the oldest first.
     """
-    live = {_key_of(one): one for one in workloads if not _is_marked_as_replaced(one)}
+    live = {_make_key(one): one for one in workloads if not _is_marked_as_replaced(one)}
     waiting = tuple(one for one in live.values() if _waits_behind_holder(one, live))
     others = [one for one in live.values() if one not in waiting]
-    successors = {_predecessor_of(one) for one in others} & live.keys()
+    successors = {_read_predecessor(one) for one in others} & live.keys()
     replaced = tuple(
-        one for one in others if _key_of(one) in successors and not is_true(one.status.conditions, FINISHED)
+        one for one in others if _make_key(one) in successors and not is_true(one.status.conditions, FINISHED)
     )
     current = [one for one in others if one not in replaced]
-    return Slices(tuple(sorted(current, key=lambda one: _predecessor_of(one) not in live)), replaced, waiting)
+    return Slices(tuple(sorted(current, key=lambda one: _read_predecessor(one) not in live)), replaced, waiting)
 
 
 def waits_to_replace(workload: Workload) -> bool:
@@ -70,15 +70,15 @@ def slice_name(workload: Workload) -> str:
 
 
 def _waits_behind_holder(workload: Workload, live: Mapping[str, Workload]) -> bool:
-    old = live.get(_predecessor_of(workload))
+    old = live.get(_read_predecessor(workload))
     return old is not None and _has_quota(old) and not _has_quota(workload)
 
 
-def _predecessor_of(workload: Workload) -> str:
+def _read_predecessor(workload: Workload) -> str:
     return workload.metadata.annotations.get(WORKLOAD_SLICE_REPLACEMENT_FOR, "")
 
 
-def _key_of(workload: Workload) -> str:
+def _make_key(workload: Workload) -> str:
     return f"{workload.metadata.namespace}/{workload.metadata.name}"
 
 

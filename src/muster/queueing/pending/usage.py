@@ -52,11 +52,11 @@ class Decay(Struct, frozen=True):
     ) -> dict[str, float]:
         """Return the consumed amounts after a period `elapsed` in which `current` was in use."""
         rest = self.decay_factor(elapsed)
-        return _add_amounts(_scale(old, rest), _scale(current, 1 - rest))
+        return _add_amounts(_multiply_amounts(old, rest), _multiply_amounts(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
         """Return the amounts to charge for an admission: the usage of the workload in one sampling interval."""
-        return _scale(requests, 1 - self.decay_factor(self.sampling))
+        return _multiply_amounts(requests, 1 - self.decay_factor(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
         """Return the weighted sum of the consumed amounts, divided by the weight of the LocalQueue.
@@ -167,7 +167,7 @@ class Accounts:
         return self._decay.score(used, weight)
 
 
-def _scale(amounts: Mapping[str, float], factor: float) -> dict[str, float]:
+def _multiply_amounts(amounts: Mapping[str, float], factor: float) -> dict[str, float]:
     return {resource: value * factor for resource, value in amounts.items()}
 
 

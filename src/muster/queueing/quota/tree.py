@@ -217,7 +217,7 @@ def _recompute(node: Node) -> None:
     if not node.is_queue:
         node.usage = {}
         for child in node.children.values():
-            _add_share(node, _share_of(child))
+            _add_share(node, _compute_share(child))
         node.height = _compute_height(node)
     _compute_local(node)
     _mark(node)
@@ -242,7 +242,7 @@ class _Share(NamedTuple):
     borrowed: Mapping[FlavorResource, int]
 
 
-def _share_of(node: Node) -> _Share:
+def _compute_share(node: Node) -> _Share:
     local = node.local
     return _Share(
         {fr: amount - local.get(fr, 0) for fr, amount in node.subtree.items()},
@@ -389,13 +389,13 @@ class Tree:
                 node.parent = None
                 if old is not None and key in old.children:
                     _remove(old, key)
-        counted = _share_of(node) if old is not None and old is node.parent else _Share({}, {})
+        counted = _compute_share(node) if old is not None and old is node.parent else _Share({}, {})
         if node.parent is not None and key not in node.parent.children:
             _insert(node.parent.children, key, node)
         _recompute(node)
         self._update_ancestors(node, counted)
         if old is not None and old is not node.parent:
-            before = _share_of(old)
+            before = _compute_share(old)
             _recompute(old)
             self._update_ancestors(old, before)
             self._drop_if_unused(old)
@@ -411,7 +411,7 @@ class Tree:
         before: the share of the node that its parent counted before.
         """
         while (parent := node.parent) is not None:
-            counted, after = _share_of(parent), _share_of(node)
+            counted, after = _compute_share(parent), _compute_share(node)
             if before.lent.keys() <= after.lent.keys():
                 _add_share(parent, before, -1)
                 _add_share(parent, after)

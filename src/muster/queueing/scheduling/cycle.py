@@ -265,14 +265,14 @@ class _Cycle:
 
         Return whether the preemptor was admitted or keeps its reservation.
         """
-        node, cohorts = reservation.node, self._tree_of(reservation.node)
+        node, cohorts = reservation.node, self._get_cohort_tree(reservation.node)
         workload = self._queues.head(node.name)
         assert workload is not None, "the preemptor of a reservation is the head"
         if workload.family and any(holder.family == workload.family for holder in reservation.holders):
             self._renew(reservation, workload)  # both variants fit, but the job may have only one of them
             return True
         self._cancel(reservation)
-        best = self._nominate(node, workload).found
+        best = self._nominate_workload(node, workload).found
         if best.fits and not self._fits_now(node, best.assignment, cohorts):
             alternative = self._nominate_beside_victims(workload, cohorts)
             if not alternative.fits:
@@ -291,7 +291,7 @@ class _Cycle:
 
     def _reserve_for(self, reservation: _Reservation) -> None:
         reservation.node.add(reservation.parked.claim)
-        self._tree_of(reservation.node).claims.append((reservation.node, reservation.parked.claim))
+        self._get_cohort_tree(reservation.node).claims.append((reservation.node, reservation.parked.claim))
         self._claim_places(reservation.parked.places)
 
     def _find_victims(self, cohorts: CohortTree, assignment: Assignment) -> frozenset[str]:
@@ -303,7 +303,7 @@ class _Cycle:
 
     def _cancel(self, reservation: _Reservation) -> None:
         reservation.node.remove(reservation.parked.claim)
-        self._tree_of(reservation.node).claims.remove((reservation.node, reservation.parked.claim))
+        self._get_cohort_tree(reservation.node).claims.remove((reservation.node, reservation.parked.claim))
         self._tree.ledger.give(reservation.parked.places)
         for places in reservation.parked.places:
             self._claimed.remove(places)
@@ -322,13 +322,13 @@ class _Cycle:
         self._tree.release(victim)
         self._heads.note_usage_change(queue)
 
-    def _tree_of(self, node: Node) -> CohortTree:
+    def _get_cohort_tree(self, node: Node) -> CohortTree:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
         """Find the current head of a ClusterQueue, and add it to the cycle's heads in place of the former head."""
         node = self._tree.queues[name]
-        cohorts = self._tree_of(node)
+        cohorts = self._get_cohort_tree(node)
         nomination = self._find_head(node)
         if nomination is None:
             cohorts.heads.pop(name, None)
@@ -350,7 +350,7 @@ class _Cycle:
             if (limit := find_user_limit(node, head)) is not None:
                 self._set_aside(head, limit, limited=True)
                 continue
-            nomination = self._nominate(node, head)
+            nomination = self._nominate_workload(node, head)
             best = nomination.found
             strict = node.policy.strict and not head.growth_of
             if best.is_possible or (strict and best.mode > Mode.NO_FIT):
@@ -362,7 +362,7 @@ class _Cycle:
             self._set_aside(head, note, unplaced=best.unplaced)
         return None
 
-    def _nominate(self, node: Node, workload: WorkloadInfo) -> Nomination:
+    def _nominate_workload(self, node: Node, workload: WorkloadInfo) -> Nomination:
         self._outcome.nominations += 1
         protected = self._queues.protected_from(workload.key)
         best = nominate(self._tree, workload, self._flavors, self._settings, protected)
@@ -371,12 +371,12 @@ class _Cycle:
             contender,
             best,
             may_improve(node, best.assignment),
-            self._tree_of(node).version,
+            self._get_cohort_tree(node).version,
             self._tree.ledger.version,
         )
 
     def _serve(self, nomination: Nomination) -> None:
-        node, cohorts = nomination.node, self._tree_of(nomination.node)
+        node, cohorts = nomination.node, self._get_cohort_tree(nomination.node)
         best = nomination.found
         if nomination.ledger != self._tree.ledger.version and best.fits and best.assignment.places:
             self._enter(node.name)  # another workload may now be the head
@@ -409,7 +409,7 @@ class _Cycle:
                     self._set_aside(workload, note)
                     self._enter(node.name)
                     return
-                self._claim(node, assignment.usage, cohorts, assignment.places)
+                self._claim_usage(node, assignment.usage, cohorts, assignment.places)
                 self._park(
                     workload,
                     note,
@@ -428,7 +428,7 @@ class _Cycle:
     ) -> None:
         """Admit a workload, or park it until the pods of another workload are ready."""
         if blocker := self._closed.blocker(workload, assignment.usage):
-            self._claim(node, assignment.usage, cohorts, assignment.places)
+            self._claim_usage(node, assignment.usage, cohorts, assignment.places)
             note = PendingReason("WaitingForPodsReady", MESSAGE)
             self._park(workload, note, assignment.usage, sticky=sticky, blocker=blocker)
             return
@@ -459,7 +459,7 @@ class _Cycle:
             self._outcome.spared.append(decision)
             message = f"{explain.explain_wait(assignment)}. Pending elastic workload(s) that shrink"
             self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
-            self._claim(node, assignment.usage, cohorts)
+            self._claim_usage(node, assignment.usage, cohorts)
             return
         self._outcome.preemptions.append(decision)
         if not migrates:
@@ -493,9 +493,9 @@ class _Cycle:
         if node.policy.preemption.within_cohort != "Any":
             claim = _find_reservable(node, assignment)
         self._park(nomination.workload, _explain(nomination.found), claim, unplaced=nomination.found.unplaced)
-        self._claim(node, claim, cohorts)
+        self._claim_usage(node, claim, cohorts)
 
-    def _claim(self, node: Node, usage: Usage, cohorts: CohortTree, places: tuple[Places, ...] = ()) -> None:
+    def _claim_usage(self, node: Node, usage: Usage, cohorts: CohortTree, places: tuple[Places, ...] = ()) -> None:
         node.add(usage)
         cohorts.claims.append((node, usage))
         self._claim_places(places)

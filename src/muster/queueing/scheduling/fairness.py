@@ -136,13 +136,13 @@ class Shares:
         """Return the largest ratio of borrowed to lendable, and its resource; the first by name among equals."""
         best, dominant = Fraction(0), ""
         for resource in sorted({fr.resource for fr in borrowed}):
-            if (lendable := self._lendable_of(parent, resource)) > 0:
+            if (lendable := self._sum_lendable(parent, resource)) > 0:
                 amount = sum(beyond for fr, beyond in borrowed.items() if fr.resource == resource)
                 if (ratio := Fraction(amount * 1000, lendable)) > best:
                     best, dominant = ratio, resource
         return best, dominant
 
-    def _lendable_of(self, parent: Node, resource: str) -> int:
+    def _sum_lendable(self, parent: Node, resource: str) -> int:
         """Return the lendable amount of a resource in all flavors, if nothing were in use."""
         cached = self._lendable.get((parent, resource))
         if cached is None:
@@ -219,9 +219,9 @@ class Tournament:
                 else:
                     self._nominees[node] = self._nominees[best]
             nominee = self._nominees.get(node)
-            self._children.put(node, None if nominee is None else self._key_of(node, nominee))
+            self._children.put(node, None if nominee is None else self._make_key(node, nominee))
 
-    def _key_of(self, node: Node, nominee: Contender) -> Key:
+    def _make_key(self, node: Node, nominee: Contender) -> Key:
         """Return the key by which the children of a Cohort compete, the lowest first."""
         nominee.queue.add(nominee.usage)
         try:

@@ -109,10 +109,10 @@ def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
 
 def is_preferred(one: How, other: How, fungibility: Fungibility) -> bool:
     """Return whether mode and level `one` are better than `other` for this queue (upstream isPreferred)."""
-    return _rank(*one, fungibility) > _rank(*other, fungibility)
+    return _rank_mode(*one, fungibility) > _rank_mode(*other, fungibility)
 
 
-def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
+def _rank_mode(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
     """Return the rank of a mode and level, the greater the better.
 
     If there are no candidates for preemption, the flavor is not available now and ranks below every available one.
@@ -374,7 +374,7 @@ class _Group:
         if all(quote.mode == Mode.FIT for quote in offers):
             return _Offer(FlavorAttempt(flavor, group, Mode.FIT, level), (Mode.FIT, level), quotes)
         fungibility = call.queue.fungibility
-        worst = min(offers, key=lambda quote: _rank(quote.mode, quote.level, fungibility))
+        worst = min(offers, key=lambda quote: _rank_mode(quote.mode, quote.level, fungibility))
         reasons = tuple(sorted(quote.reason for quote in offers if quote.reason))
         cause = most_serious(*(quote.cause for quote in offers))
         attempt = FlavorAttempt(flavor, group, worst.mode, level, reasons, cause)

@@ -100,7 +100,7 @@ class Heads:
             self._tournament.enter(nomination.contender)
         else:
             self._serial += 1
-            heappush(self._heap, (self._key_of(nomination), self._serial, nomination))
+            heappush(self._heap, (self._make_key(nomination), self._serial, nomination))
 
     def withdraw(self, queue: Node) -> None:
         """Withdraw the head of a ClusterQueue."""
@@ -125,7 +125,7 @@ class Heads:
             self._tournament.recompute_results(queue)
 
     @staticmethod
-    def _key_of(nomination: Nomination) -> _Key:
+    def _make_key(nomination: Nomination) -> _Key:
         workload = nomination.workload
         first = not nomination.contender.preemptor
         return first, nomination.found.assignment.level, -workload.priority, workload.queued, workload.uid

@@ -26,12 +26,12 @@ def find_bar(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) ->
     """Return why a variant may not replace its sibling; None if it may."""
     migration = queue.migration
     assert migration is not None, "only such queues have variants"
-    mine, other = _position_of(queue, workload), _position_of(queue, sibling)
+    mine, other = _find_position(queue, workload), _find_position(queue, sibling)
     if mine >= other:
         return _BETTER_ADMITTED
     if migration.retains:
         return _RETAINED
-    if migration.last and mine > _index_of(queue, migration.last):
+    if migration.last and mine > _find_index(queue, migration.last):
         return _TOO_FAR
     return None
 
@@ -47,15 +47,15 @@ def is_checked(queue: QueueSpec, workload: WorkloadInfo) -> bool:
     return any(not only or only & flavors for only in queue.checks.values())
 
 
-def _position_of(queue: QueueSpec, workload: WorkloadInfo) -> int:
+def _find_position(queue: QueueSpec, workload: WorkloadInfo) -> int:
     allowed = workload.podsets[0].allowed if workload.podsets else frozenset[str]()
-    return min((_index_of(queue, flavor) for flavor in allowed), default=len(_flavors_of(queue)))
+    return min((_find_index(queue, flavor) for flavor in allowed), default=len(_list_flavors(queue)))
 
 
-def _index_of(queue: QueueSpec, flavor: str) -> int:
-    flavors = _flavors_of(queue)
+def _find_index(queue: QueueSpec, flavor: str) -> int:
+    flavors = _list_flavors(queue)
     return flavors.index(flavor) if flavor in flavors else len(flavors)
 
 
-def _flavors_of(queue: QueueSpec) -> tuple[str, ...]:
+def _list_flavors(queue: QueueSpec) -> tuple[str, ...]:
     return queue.groups[0].flavors if queue.groups else ()

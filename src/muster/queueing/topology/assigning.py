@@ -274,7 +274,10 @@ def _explain_no_room(
     levels: Sequence[DomainLevel],
     request: TopologyRequest | None,
 ) -> str:
-    """Return why no topology domain has room for the pods, with upstream's messages."""
+    """Return why no topology domain has room for the pods, with upstream's messages.
+
+    request: the podset's topology request; None if it has none.
+    """
     of = f'topology "{flavor.topology}"'
     if request is not None and len(request.slices) > 1:
         labels = [level.label for level in levels]

@@ -116,7 +116,7 @@ class CapacityLedger:
         """Count the capacity of a workload's topology domains as used; with sign -1, as free again."""
         for each in places:
             self.version += sign * hash(each)
-            for key, count in _keys_of(each):
+            for key, count in _list_keys(each):
                 amounts_taken = self._taken.setdefault(key, {})
                 amounts = tuple((resource, sign * min(count * amount, MOST)) for resource, amount in each.requests)
                 for resource, amount in amounts:
@@ -163,8 +163,8 @@ class CapacityLedger:
         """
         field = self.field(flavor)
         if field.by_node:
-            return self._room_of_nodes(field, shape, beside)
-        return self._room_of_domains(flavor, field, shape, beside)
+            return self._count_room_of_nodes(field, shape, beside)
+        return self._count_room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
         """Return whether the nodes have room for the pods of all of these domains, in addition to the recorded ones."""
@@ -197,8 +197,11 @@ class CapacityLedger:
         inside = np.array([node is not None for node in nodes], np.bool_)
         return FlavorDomains(list_levels(nodes, labels), inside, bool(labels) and labels[-1] == HOSTNAME_LABEL)
 
-    def _room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
-        """Count pods by the free capacity of each node, for domains that are single nodes."""
+    def _count_room_of_nodes(self, field: FlavorDomains, shape: Shape, beside: Shape | None) -> FlavorRoom:
+        """Count pods by the free capacity of each node, for domains that are single nodes.
+
+        beside: the shape of another pod that must also fit in the domain; None for none.
+        """
         capacity, leaves = self.capacity, field.levels[-1]
         usage = self._count_taken()
         free = capacity.free() - usage
@@ -222,7 +225,7 @@ class CapacityLedger:
         one_each = capacity.sum_use(beside, has_room.astype(np.int64)) if has_room.any() else np.zeros_like(usage)
         return np.where(has_room, capacity.count_fitting(shape, usage + one_each), -1)
 
-    def _room_of_domains(
+    def _count_room_of_domains(
         self, flavor: FlavorSpec, field: FlavorDomains, shape: Shape, beside: Shape | None
     ) -> FlavorRoom:
         """Count pods by the total capacity of each domain, because usage inside a domain is not known by node.
@@ -261,7 +264,7 @@ class CapacityLedger:
         shape = len(capacity.rows()), len(capacity.names)
         if self._hosts is None:
             self._hosts = {
-                host: i for i, traits in enumerate(capacity.traits) if traits and (host := _host_of(traits.labels))
+                host: i for i, traits in enumerate(capacity.traits) if traits and (host := _get_host(traits.labels))
             }
         if self._of_nodes is None or self._of_nodes.shape != shape:
             self._of_nodes = np.zeros(shape, np.int64)
@@ -308,7 +311,7 @@ class CapacityLedger:
         return reasons
 
 
-def _keys_of(places: Places) -> Iterable[tuple[_Key, int]]:
+def _list_keys(places: Places) -> Iterable[tuple[_Key, int]]:
     if places.levels == (HOSTNAME_LABEL,):
         return [(("", values), count) for values, count in places.domains]
     return [((flavor, values), count) for flavor in places.flavors for values, count in places.domains]
@@ -328,5 +331,5 @@ def _find_scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterab
         )
 
 
-def _host_of(labels: tuple[tuple[str, str], ...]) -> str:
+def _get_host(labels: tuple[tuple[str, str], ...]) -> str:
     return dict(labels).get(HOSTNAME_LABEL, "")

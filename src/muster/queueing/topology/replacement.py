@@ -121,7 +121,7 @@ def _count_pods(places: Places, number: Mapping[str, int], size: int) -> Ints:
 
 def _find_incomplete(label: str, size: int, levels: Sequence[DomainLevel], pods: Ints, count: int) -> Iterator[Mask]:
     """Yield the domains whose incomplete slices `count` more pods would complete."""
-    above = _domains_at(levels, [level.label for level in levels].index(label))
+    above = _map_domains(levels, [level.label for level in levels].index(label))
     for domain in np.unique(above):
         if (int(pods[above == domain].sum()) + count) % size == 0:
             yield above == domain
@@ -132,13 +132,13 @@ def _find_nearby(request: TopologyRequest, levels: Sequence[DomainLevel], pods: 
     if pods.any() and request.level:
         level = [each.label for each in levels].index(request.level)
         for narrow in [level] if request.how == "required" else range(level, -1, -1):
-            above = _domains_at(levels, narrow)
+            above = _map_domains(levels, narrow)
             yield np.isin(above, above[pods > 0])
     if not pods.any() or request.how != "required":
         yield np.ones_like(pods, np.bool_)
 
 
-def _domains_at(levels: Sequence[DomainLevel], level: int) -> Ints:
+def _map_domains(levels: Sequence[DomainLevel], level: int) -> Ints:
     """Return, for each lowest domain, the domain of the level that contains it."""
     numbers = np.arange(len(levels[-1].names))
     for narrower in range(len(levels) - 1, level, -1):

@@ -188,6 +188,12 @@ class _Search:
         """Choose as few of the domains as possible for `count` pods, and set the number of pods that each gets.
 
         The caller has checked that the domains together have room for the pods.
+
+        level: the index of the domains' level.
+        order: the domains, in order of preference.
+        leader: whether the leader's pod is placed here as well.
+        size: the number of pods in a slice.
+        by_slice: whether domains get whole slices.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)
@@ -214,6 +220,10 @@ class _Search:
         """Return the domains with the leader's domain first.
 
         It is the first domain that has room for the leader and leaves room for all other pods.
+
+        level: the index of the domains' level.
+        size: the number of pods in a slice.
+        by_slice: whether domains get whole slices.
         """
         rooms = self._rooms[level]
         room, led = (rooms.slices, rooms.slices_led) if by_slice else (rooms.pods, rooms.pods_led)

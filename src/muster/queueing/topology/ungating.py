@@ -36,7 +36,7 @@ def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequenc
     if _can_follow_ranks(levels, by_rank, members):
         assigned = [(member, by_rank[member.rank or 0]) for member in waiting]
     else:
-        occupied = Counter(_domain_of(levels, member) for member in members if not member.waits)
+        occupied = Counter(_find_domain(levels, member) for member in members if not member.waits)
         free = [values for values, count in domains for _ in range(count - occupied[values])]
         assigned = list(zip(waiting, free, strict=False))
     return {member.uid: dict(zip(levels, values, strict=True)) for member, values in assigned}
@@ -48,6 +48,10 @@ def rank_of(
     """Return the rank of a pod among `count` pods, by the label with its index; None if the labels do not define it.
 
     If the pods form groups, the label with the group's index counts as well.
+
+    index_label: the label with the pod's index; None if the pods have none.
+    group_label: the label with the group's index; None or "" for no groups.
+    group_count: the number of groups.
     """
     index = _parse_number(labels, index_label)
     if index is None or not group_label:
@@ -62,12 +66,12 @@ def _can_follow_ranks(levels: Sequence[str], by_rank: Sequence[tuple[str, ...]],
     return all(
         member.rank is not None
         and member.rank < len(by_rank)
-        and (member.waits or _domain_of(levels, member) == by_rank[member.rank])
+        and (member.waits or _find_domain(levels, member) == by_rank[member.rank])
         for member in members
     )
 
 
-def _domain_of(levels: Sequence[str], member: Member) -> tuple[str, ...]:
+def _find_domain(levels: Sequence[str], member: Member) -> tuple[str, ...]:
     return tuple(member.selector.get(level, "") for level in levels)
 
 

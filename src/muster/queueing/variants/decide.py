@@ -107,7 +107,7 @@ def decide(family: Family, now: datetime) -> FamilyPlan:
     )
     if (leaving := _leave(family, now)) is not None:
         return replace(plan, changes=leaving)
-    changes = [*_follow(family), *_switch(family, now), *_mirror(family, now)]
+    changes = [*_follow(family), *_switch_variants(family, now), *_mirror_variants(family, now)]
     plan = replace(plan, changes=_keep_first(changes))
     return _open_gate(plan, family, now)
 
@@ -217,7 +217,7 @@ def _wait_like(parent: Workload, status: WorkloadStatus) -> WorkloadStatus:
 # Activation of variants.
 
 
-def _switch(family: Family, now: datetime) -> Iterator[WorkloadChange]:
+def _switch_variants(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     """Yield the changes that activate the variants that may still be admitted, and deactivate the others."""
     parent, admitted = family.parent, family.admitted
     for stray in family.strays:
@@ -285,7 +285,7 @@ def _set_active(variant: Workload, value: bool, why: str) -> WorkloadChange:
 # The status of the parent.
 
 
-def _mirror(family: Family, now: datetime) -> Iterator[WorkloadChange]:
+def _mirror_variants(family: Family, now: datetime) -> Iterator[WorkloadChange]:
     parent, admitted = family.parent, family.admitted
     if admitted is None:
         yield from _mirror_none(family, now)
@@ -294,7 +294,7 @@ def _mirror(family: Family, now: datetime) -> Iterator[WorkloadChange]:
             yield _write_status(parent, _adopt(parent.status, admitted, now))
     elif family.is_mirrored(admitted):
         sizes = {podset.name: podset.count for podset in parent.spec.pod_sets}
-        fits = all(count <= sizes.get(name, 0) for name, count in _sizes_of(admitted).items())
+        fits = all(count <= sizes.get(name, 0) for name, count in _map_sizes(admitted).items())
         if parent.status.admission != admitted.status.admission and fits:  # it has grown, or has other domains
             yield _write_status(parent, msgspec.structs.replace(parent.status, admission=admitted.status.admission))
         yield from _report_back(parent, admitted)
@@ -363,7 +363,7 @@ def _report_back(parent: Workload, variant: Workload) -> Iterator[WorkloadChange
         yield _write_status(variant, updated)
 
 
-def _sizes_of(workload: Workload) -> dict[str, int]:
+def _map_sizes(workload: Workload) -> dict[str, int]:
     """Return, for each podset, the number of pods for which a Workload holds quota."""
     admission = workload.status.admission
     return {one.name: one.count or 0 for one in (admission.pod_set_assignments if admission is not None else ())}

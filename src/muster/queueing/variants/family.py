@@ -97,12 +97,12 @@ def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
     workloads = list(workloads)
     by_uid = {one.metadata.uid: one for one in workloads}
 
-    def is_double(one: Workload) -> bool:
-        owner = parent_of(one.metadata)
+    def is_double(workload: Workload) -> bool:
+        owner = parent_of(workload.metadata)
         if owner is None:
             return False
         parent = by_uid.get(owner.uid)
-        return not has_quota(one) or (parent is not None and flavor_of(one) in flavors_used(parent))
+        return not has_quota(workload) or (parent is not None and flavor_of(workload) in flavors_used(parent))
 
     return [one for one in workloads if not is_double(one)]
 

@@ -323,14 +323,14 @@ def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) ->
         return plan
     states = plan.status.admission_checks
     synced = checks.match_required_checks(
-        states, checks.list_required_checks(around.checks, _flavors_of(plan.status.admission)), now
+        states, checks.list_required_checks(around.checks, _list_flavors(plan.status.admission)), now
     )
     if synced is states:
         return plan
     return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=synced))
 
 
-def _flavors_of(admission: Admission | None) -> set[str]:
+def _list_flavors(admission: Admission | None) -> set[str]:
     podsets = admission.pod_set_assignments if admission is not None else ()
     return {flavor for podset in podsets for flavor in podset.flavors.values()}
 

@@ -44,13 +44,13 @@ class PacedTransport:
 
     async def request(self, request: Request) -> Response:
         """Return the response, whatever its status. Raises `TransportError` if there is none."""
-        await self._turn()
+        await self._wait_for_turn()
         return await self._inner.request(request)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         """Yield the body in pieces as they arrive. Raises the errors of the inner transport."""
-        await self._turn()
+        await self._wait_for_turn()
         async with self._inner.stream(request) as chunks:
             yield chunks
 
@@ -58,6 +58,6 @@ class PacedTransport:
         """Close the inner transport."""
         await self._inner.close()
 
-    async def _turn(self) -> None:
+    async def _wait_for_turn(self) -> None:
         if (wait := self._bucket.take(self._clock.monotonic())) > 0.0:
             await self._clock.sleep(wait)

@@ -113,7 +113,7 @@ class HttpsTransport:
         if isinstance(answer, Response):
             raise error_of(answer, request.method)
         try:
-            yield _Chunks(answer, self._where(request), self._stream_idle_seconds)
+            yield _Chunks(answer, self._describe_request(request), self._stream_idle_seconds)
         finally:
             answer.close()
 
@@ -137,9 +137,9 @@ class HttpsTransport:
         except aiohttp.WSServerHandshakeError as error:
             raise await self._find_refusal(request, error.status) from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._where(request)}: {explain(error)}") from None
+            raise TransportError(f"{self._describe_request(request)}: {explain(error)}") from None
         try:
-            yield _Socket(socket, self._where(request))
+            yield _Socket(socket, self._describe_request(request))
         finally:
             await socket.close()
 
@@ -152,7 +152,7 @@ class HttpsTransport:
         answer = await self.request(request)
         if answer.status == status:
             return error_of(answer, request.method)
-        return error_of(Response(status, f"{self._where(request)}: HTTP {status}".encode()))
+        return error_of(Response(status, f"{self._describe_request(request)}: HTTP {status}".encode()))
 
     async def close(self) -> None:
         """Close all connections. Pending requests fail."""
@@ -199,10 +199,16 @@ class HttpsTransport:
                     request, credential, read, None if seconds is None else started + seconds
                 )
         except TimeoutError:
-            raise no_answer(self._where(request), seconds) from None
+            raise no_answer(self._describe_request(request), seconds) from None
         took = self._clock.monotonic() - started
         audit = answer.headers.get("audit-id", "")
-        _log.debug("%s -> %d in %.0f ms", self._where(request), answer.status, 1000 * took, extra={"audit_id": audit})
+        _log.debug(
+            "%s -> %d in %.0f ms",
+            self._describe_request(request),
+            answer.status,
+            1000 * took,
+            extra={"audit_id": audit},
+        )
         return answer
 
     async def _send_with_retries(
@@ -219,7 +225,7 @@ class HttpsTransport:
                 if isinstance(error, aiohttp.ClientSSLError):
                     self._tls = None  # the next request reads the files again: they may have been rotated
                 self._require_open(request)
-                raise _make_connection_error(self._where(request), error) from None
+                raise _make_connection_error(self._describe_request(request), error) from None
 
         return await send_with_retries(send, request.method, self._clock, lambda: self._random, deadline)
 
@@ -228,7 +234,7 @@ class HttpsTransport:
     ) -> A:
         self._require_open(request)  # `close` may have been called during the wait
         if request.allowed is not None and not request.allowed():
-            raise not_allowed(self._where(request))
+            raise not_allowed(self._describe_request(request))
         headers = [*self._headers, *headers_of(request)]
         if credential.authorization:
             headers.append(("Authorization", credential.authorization))
@@ -248,9 +254,8 @@ class HttpsTransport:
             self._require_open(request)  # `close` may have been called since the answer began
             if 300 <= response.status < 400:
                 target = _strip_secrets(response.headers.get("Location", ""))
-                raise TransportError(
-                    f"{self._where(request)}: the server redirects to {target!r}; is this an API server's address?"
-                )
+                problem = f"the server redirects to {target!r}; is this an API server's address?"
+                raise TransportError(f"{self._describe_request(request)}: {problem}")
             return await read(response)
         except BaseException:
             response.close()
@@ -278,7 +283,7 @@ class HttpsTransport:
 
     def _require_open(self, request: Request) -> None:
         if self._closed:
-            raise ClosedError(f"{self._where(request)}: {CLOSED}") from None
+            raise ClosedError(f"{self._describe_request(request)}: {CLOSED}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -292,9 +297,9 @@ class HttpsTransport:
     def _make_connector(self) -> aiohttp.BaseConnector:
         if path := self.config.cluster.local_socket:
             return aiohttp.UnixConnector(path, limit=0, keepalive_timeout=KEEPALIVE_SECONDS)
-        return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._socket)
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._make_socket)
 
-    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+    def _make_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         made = _open_socket(address)
         self._sockets.add(made)
         return made
@@ -314,7 +319,7 @@ class HttpsTransport:
     def _make_url(self, request: Request) -> str:
         return f"{self.config.cluster.server}{path_and_query(request)}"
 
-    def _where(self, request: Request) -> str:
+    def _describe_request(self, request: Request) -> str:
         cluster = self.config.cluster
         return f"{request.method} {cluster.local_socket or cluster.server}{quote(request.path)}"
 

@@ -35,7 +35,7 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
     else:
         places = environ.get("KUBECONFIG") or "~/.kube/config"
         raise KubeconfigError(f"no kubeconfig: {places} does not exist; name one with --kubeconfig or KUBECONFIG")
-    return _with_proxy(config, environ)
+    return _add_proxy(config, environ)
 
 
 def read(path: Path) -> Kubeconfig:
@@ -88,7 +88,7 @@ def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
     return proxy
 
 
-def _with_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> ConnectionConfig:
+def _add_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> ConnectionConfig:
     proxy = config.cluster.proxy_url or proxy_from_environment(config.cluster.server, environ)
     return replace(config, cluster=replace(config.cluster, proxy_url=proxy))
 

@@ -67,7 +67,7 @@ class LocalTransport:
         deadline = None if seconds is None else self._clock.monotonic() + seconds
 
         async def send() -> Response:
-            async with self._begun(request, deadline) as answer:
+            async with self._open_response(request, deadline) as answer:
                 return await answer.read_all()
 
         async with self._slots:
@@ -84,7 +84,7 @@ class LocalTransport:
         opened = AsyncExitStack()
 
         async def send() -> "_Answer | Response":
-            answer = await opened.enter_async_context(self._begun(request, deadline))
+            answer = await opened.enter_async_context(self._open_response(request, deadline))
             return answer if answer.status < 300 else await answer.read_all()
 
         async with opened:
@@ -116,7 +116,7 @@ class LocalTransport:
             await self._tunnels.close()
 
     @asynccontextmanager
-    async def _begun(self, request: Request, deadline: float | None) -> "AsyncIterator[_Answer]":
+    async def _open_response(self, request: Request, deadline: float | None) -> "AsyncIterator[_Answer]":
         """Send a request, and yield the response when its head has arrived. Afterwards keep or close the connection.
 
         deadline: by `Clock.monotonic`; None for no limit.
@@ -124,7 +124,7 @@ class LocalTransport:
         Raises `TransportError`.
         """
         if request.allowed is not None and not request.allowed():
-            raise not_allowed(self._where(request))
+            raise not_allowed(self._describe_request(request))
         with self._explain_errors(request):
             text = write_request(
                 request.method, path_and_query(request), [*self._headers, *headers_of(request)], request.body
@@ -140,13 +140,17 @@ class LocalTransport:
                     answer.pipe.close()
 
     async def _ask(self, request: Request, text: bytes, deadline: float | None) -> "_Answer":
-        """Send a request over an idle connection, or over a new one if none is usable; return the response."""
+        """Send a request over an idle connection, or over a new one if none is usable; return the response.
+
+        text: the encoded request.
+        deadline: by `Clock.monotonic`; None for no limit.
+        """
         while True:
             self._require_open(request)
             idle_pipe = self._take_idle()
             pipe = idle_pipe or await self._connect(request, deadline)
             self._busy.add(pipe)
-            answer = _Answer(pipe, self._clock, deadline, self._max_response_bytes, self._where(request))
+            answer = _Answer(pipe, self._clock, deadline, self._max_response_bytes, self._describe_request(request))
             try:
                 if await answer.begin(text):
                     return answer
@@ -157,7 +161,7 @@ class LocalTransport:
             self._require_open(request)
             # The server may have closed a kept connection just as the request was sent.
             if idle_pipe is None or not may_send_twice(request.method):
-                raise TransportError(f"{self._where(request)}: {UNANSWERED}")
+                raise TransportError(f"{self._describe_request(request)}: {UNANSWERED}")
 
     def _take_idle(self) -> Pipe | None:
         while self._idle:
@@ -173,7 +177,7 @@ class LocalTransport:
         except TimeoutError:
             raise
         except OSError as error:
-            raise UnreachedError(f"{self._where(request)}: {error.strerror or error}") from None
+            raise UnreachedError(f"{self._describe_request(request)}: {error.strerror or error}") from None
 
     def _drop(self, pipe: Pipe) -> None:
         self._busy.discard(pipe)
@@ -182,7 +186,7 @@ class LocalTransport:
     @contextmanager
     def _explain_errors(self, request: Request) -> Iterator[None]:
         """Convert an error of an exchange inside the `with` block to a `TransportError`."""
-        where = self._where(request)
+        where = self._describe_request(request)
         try:
             yield
         except TimeoutError:
@@ -198,9 +202,9 @@ class LocalTransport:
 
     def _require_open(self, request: Request) -> None:
         if self._is_closed:
-            raise ClosedError(f"{self._where(request)}: {CLOSED}") from None
+            raise ClosedError(f"{self._describe_request(request)}: {CLOSED}") from None
 
-    def _where(self, request: Request) -> str:
+    def _describe_request(self, request: Request) -> str:
         return f"{request.method} {self.config.cluster.local_socket}{quote(request.path)}"
 
 

@@ -145,7 +145,7 @@ def is_trusted(uid: int) -> bool:
 
 
 def _is_nameless(uid: int) -> bool:
-    return uid == _overflow_uid() and uid != os.geteuid() and _is_in_user_namespace()
+    return uid == _read_overflow_uid() and uid != os.geteuid() and _is_in_user_namespace()
 
 
 def _is_private_group(info: os.stat_result) -> bool:
@@ -164,7 +164,7 @@ def _is_in_user_namespace() -> bool:
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 
 
-def _overflow_uid() -> int:
+def _read_overflow_uid() -> int:
     text = _read("/proc/sys/kernel/overflowuid").strip()
     return int(text) if text.isdigit() else 65534
 

@@ -79,9 +79,9 @@ class Forecaster:
             elif node is not None and job.workload.key in queues:
                 waiting.setdefault(node.root, []).append(job)
         for root, jobs in waiting.items():
-            yield from self._forecast(tree, root, queues, settings, jobs, now)
+            yield from self._forecast_starts(tree, root, queues, settings, jobs, now)
 
-    def _forecast(
+    def _forecast_starts(
         self,
         tree: Tree,
         root: Node,

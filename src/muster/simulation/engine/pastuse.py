@@ -67,8 +67,8 @@ class PastUse:
         for key, workloads in charged.items():
             assert self._accounts is not None, "what is charged has an account"
             for workload in workloads:
-                self._accounts.settle(key, workload, self._measure(key), self._now)
-            self._sample(key)
+                self._accounts.settle(key, workload, self._measure_reserved(key), self._now)
+            self._sample_usage(key)
 
     def _charge(self, workload: WorkloadInfo, usage: Usage) -> None:
         """Charge a job that got quota to its LocalQueue, before the next decision of the cycle."""
@@ -81,15 +81,15 @@ class PastUse:
         self._charged.setdefault(key, []).append(workload.key)
         self._weigh(key)
 
-    def _measure(self, key: str) -> dict[str, float]:
+    def _measure_reserved(self, key: str) -> dict[str, float]:
         """Return the amount of each resource that a LocalQueue reserves now; empty if the LocalQueue is unknown."""
         local = self._locals.get(key)
         node = self._tree.queues.get(local.spec.cluster_queue) if local is not None else None
         return usagestatus.by_resource(node.tallies.of(key).reserved) if node is not None else {}
 
-    def _sample(self, key: str) -> None:
+    def _sample_usage(self, key: str) -> None:
         assert self._accounts is not None, "what is sampled has an account"
-        self._accounts.sample(key, self._measure(key), self._now)
+        self._accounts.sample(key, self._measure_reserved(key), self._now)
         self._weigh(key)
 
     def _weigh(self, key: str) -> None:
@@ -109,9 +109,9 @@ class PastUse:
     def _take_sample(self, key: str, now: datetime) -> None:
         assert self._accounts is not None, "what is sampled has an account"
         self._now = now
-        self._sample(key)
+        self._sample_usage(key)
         account = self._accounts.get(key)
-        if account is not None and account.has_faded and not self._measure(key):
+        if account is not None and account.has_faded and not self._measure_reserved(key):
             self._accounts.forget(key)
             self._weigh(key)
         else:

@@ -163,7 +163,7 @@ class ReadinessWatch:
             return
         job = self._jobs.setdefault(key, Readiness(settings))
         job.settings = settings
-        job.admit(self._moment(now))
+        job.admit(self._convert_to_datetime(now))
         self._unplanned[key] = None
 
     def take_up(
@@ -199,7 +199,7 @@ class ReadinessWatch:
         """Record that a tracked job lost its nodes, so that its timeout may count again."""
         if (job := self._jobs.get(key)) is not None and job.conditions:
             job.ready_at = None
-            job.turn(self._moment(now), ready=False)
+            job.turn(self._convert_to_datetime(now), ready=False)
             self._unplanned[key] = None
 
     def is_watched(self, key: str) -> bool:
@@ -217,7 +217,7 @@ class ReadinessWatch:
 
     def _become_ready(self, key: str, at: float) -> None:
         if (job := self._jobs.get(key)) is not None and job.ready_at == at and job.conditions:
-            job.turn(self._moment(at), ready=True)
+            job.turn(self._convert_to_datetime(at), ready=True)
             self._on_ready(key)
 
     def plan_deadlines(self, now: float) -> None:
@@ -235,5 +235,5 @@ class ReadinessWatch:
         if (job := self._jobs.get(key)) is not None and job.deadline == deadline:
             self._on_late(key, job.back_off(deadline))
 
-    def _moment(self, at: float) -> datetime:
+    def _convert_to_datetime(self, at: float) -> datetime:
         return self._start + timedelta(seconds=at)

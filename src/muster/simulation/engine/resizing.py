@@ -259,13 +259,13 @@ class JobResizer(JobRunner):
         if job.started is not None:
             self._go_on(job)
         elif job.lacking and self._machines.runs(key):
-            self._lack(job, size - len(self._machines.find_ranks(key)))
+            self._set_lacking_pods(job, size - len(self._machines.find_ranks(key)))
         else:
             job.lacking = None
             self._place(job, job.assignment)
         return True
 
-    def _lack(self, job: SimulatedJob, pods: int) -> None:
+    def _set_lacking_pods(self, job: SimulatedJob, pods: int) -> None:
         """Let a broken gang request nodes for the pods that it lacks at its new size.
 
         If it lacks none, it continues.
@@ -287,7 +287,7 @@ class JobResizer(JobRunner):
             usage = {fr: amount // old * size for fr, amount in before.usage.items()}
             job.workload = replace(job.workload, usage=usage)
             if job.assignment is not None:
-                job.assignment = _scale(job.assignment, size)
+                job.assignment = _scale_assignment(job.assignment, size)
             self._note_use(before, -1)
             self._note_use(job.workload, 1)
             self._tree.hold(job.workload)
@@ -305,7 +305,7 @@ class JobResizer(JobRunner):
         self._expect_end(job, self.record.now)
 
 
-def _scale(assignment: Assignment, pods: int) -> Assignment:
+def _scale_assignment(assignment: Assignment, pods: int) -> Assignment:
     """Return an assignment of one podset, scaled to another number of pods."""
     (one,) = assignment.podsets
     requests = scale_usage(one.requests, one.count, pods)

@@ -77,12 +77,12 @@ def make_template(template: JobTemplate, roles: Sequence[Role]) -> JobTemplate:
 def _make_podset(podset: kueue.PodSet, name: str, role: Role) -> kueue.PodSet:
     spec = podset.template.spec
     if role.requests is not None:
-        spec = _request(spec, role.requests)
+        spec = _replace_requests(spec, role.requests)
     spec = _select(spec, role)
     return replace(podset, name=name, count=role.pods, template=replace(podset.template, spec=spec))
 
 
-def _request(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
+def _replace_requests(spec: PodSpec, requests: Sequence[tuple[str, int]]) -> PodSpec:
     """Return a pod spec whose only container requests exactly these amounts, in the units of decisions."""
     amounts: ResourceList = {resource: format_amount(resource, amount) for resource, amount in requests}
     container = replace(spec.containers[0], resources=ResourceRequirements(requests=amounts))

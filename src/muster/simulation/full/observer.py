@@ -166,8 +166,8 @@ class Observer:
 
         The reason is "" if the Workload has quota, does not exist, or has not been judged. `Waiting.never` is not set.
         """
-        workloads = {_number_of(one): one for one in self._workloads.all()}
-        unbound = {_number_of_pod(pod): pod for pod in self._pods.all() if not pod.spec.node_name}
+        workloads = {_read_number_of_workload(one): one for one in self._workloads.all()}
+        unbound = {_read_number_of_pod(pod): pod for pod in self._pods.all() if not pod.spec.node_name}
         for job in self._jobs.values():
             if job.started is not None:
                 continue
@@ -185,7 +185,7 @@ class Observer:
     # Events of the cluster.
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
-        number = _number_of(new if new is not None else old)
+        number = _read_number_of_workload(new if new is not None else old)
         if number is not None and new is not None:
             self._of_workloads[key_of(new)] = number
         elif old is not None:
@@ -249,13 +249,13 @@ class Observer:
     def _on_deadline(self, _: Job | None, new: Job | None) -> None:
         """Record that the deadline of a Job has passed. A JobSet to which the Job belongs shows its end later."""
         end = find_announced_end(new) if new is not None else None
-        job = self._find(_number_of_batch_job(new))
+        job = self._find(_read_number_of_batch_job(new))
         if job is not None and end is not None and end.reason == DEADLINE_EXCEEDED.reason:
             job.is_overdue = True
 
     def _on_pod(self, cluster: str, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
-        job = self._find(_number_of_pod(pod))
+        job = self._find(_read_number_of_pod(pod))
         if job is None or pod is None:
             return
         running = job.running[cluster]
@@ -324,16 +324,16 @@ class Observer:
         self._record.now = self._now()
 
 
-def _number_of(workload: Workload | None) -> int | None:
+def _read_number_of_workload(workload: Workload | None) -> int | None:
     owner = controller_of(workload.metadata) if workload is not None else None
     return None if owner is None else read_number(owner.name)
 
 
-def _number_of_batch_job(job: Job | None) -> int | None:
+def _read_number_of_batch_job(job: Job | None) -> int | None:
     return None if job is None else read_number(job.metadata.labels.get(JOBSET_NAME) or job.metadata.name)
 
 
-def _number_of_pod(pod: Pod | None) -> int | None:
+def _read_number_of_pod(pod: Pod | None) -> int | None:
     labels: Mapping[str, str] = pod.metadata.labels if pod is not None else {}
     return read_number(labels.get(JOBSET_NAME) or labels.get(JOB_NAME_LABEL, ""))
 

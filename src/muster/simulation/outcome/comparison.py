@@ -95,7 +95,7 @@ def _compare(
         if pairs:
             before, after = (MeanEstimate.of(column) for column in zip(*pairs, strict=True))
             change = MeanEstimate.of([after - before for before, after in pairs])
-            yield Difference(variant, figure, before, after, change, _leaves_out_zero(change))
+            yield Difference(variant, figure, before, after, change, _excludes_zero(change))
 
 
 def list_changes(comparison: Comparison) -> list[Difference]:
@@ -148,7 +148,7 @@ def name_seeds(seeds: Sequence[int]) -> str:
     return f"seed {seeds[0]}" + (f" and {more} more" if more else "")
 
 
-def _leaves_out_zero(change: MeanEstimate) -> bool | None:
+def _excludes_zero(change: MeanEstimate) -> bool | None:
     return None if change.low is None or change.high is None else change.low > 0 or change.high < 0
 
 

@@ -71,15 +71,15 @@ def _draw_figures(differences: Sequence[Difference]) -> Iterator[Figure]:
         yield _tabulate(differences)
 
 
-def _make_interval(one: Difference) -> Interval:
-    low, high = one.change.low, one.change.high
-    middle = one.change.mean
+def _make_interval(difference: Difference) -> Interval:
+    low, high = difference.change.low, difference.change.high
+    middle = difference.change.mean
     return Interval(
-        one.variant,
+        difference.variant,
         middle if low is None else low,
         middle,
         middle if high is None else high,
-        _COLORS[one.beyond_noise],
+        _COLORS[difference.beyond_noise],
     )
 
 
@@ -92,12 +92,12 @@ def _tabulate(differences: Sequence[Difference]) -> Figure:
     return Figure("Differences", reading, body, wide=True)
 
 
-def _make_row(one: Difference) -> tuple[str, ...]:
-    write, change = partial(_format_with_unit, one.figure), one.change
+def _make_row(difference: Difference) -> tuple[str, ...]:
+    write, change = partial(_format_with_unit, difference.figure), difference.change
     interval = "-" if change.low is None or change.high is None else f"{write(change.low)} to {write(change.high)}"
-    queue = "all" if one.figure.queue is None else name_queue(one.figure.queue)
-    values = (write(one.before.mean), write(one.after.mean), write(change.mean))
-    return (one.variant, queue, one.figure.name, *values, interval, _WORDS[one.beyond_noise])
+    queue = "all" if difference.figure.queue is None else name_queue(difference.figure.queue)
+    values = (write(difference.before.mean), write(difference.after.mean), write(change.mean))
+    return (difference.variant, queue, difference.figure.name, *values, interval, _WORDS[difference.beyond_noise])
 
 
 def _list_runs(runs: Sequence[SimulationRun], name_folder: Callable[[str, int], str]) -> Figure:

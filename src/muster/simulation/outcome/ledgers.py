@@ -50,7 +50,7 @@ class QuotaLedger:
         """Record that a queue has these nominal quotas and no others from `at` on."""
         before = self._nominal.get(queue, {})
         for part in {**before, **nominal}:
-            number = self._number((queue, *part))
+            number = self._assign_number((queue, *part))
             if change := nominal.get(part, 0) - before.get(part, 0):
                 self.changes.add(at, number, change)
             if change := (part in nominal) - (part in before):
@@ -59,11 +59,11 @@ class QuotaLedger:
 
     def lose(self, key: QuotaKey, start: float, end: float, amount: int) -> None:
         """Record that an eviction or interruption wasted the use of an amount of quota from `start` to `end`."""
-        number = self._number(key)
+        number = self._assign_number(key)
         self.losses.add(start, number, amount)
         self.losses.add(end, number, -amount)
 
-    def _number(self, key: QuotaKey) -> int:
+    def _assign_number(self, key: QuotaKey) -> int:
         return self._keys.setdefault(key, len(self._keys))
 
 

@@ -203,7 +203,13 @@ class SimulationRecord:
         run_time: float,
         user: str = "",
     ) -> int:
-        """Add a submitted job that has not started to the record; return its number."""
+        """Add a submitted job that has not started to the record; return its number.
+
+        work: the number of the source of work.
+        at: the time of submission, in seconds from the start.
+        run_time: the seconds that the job runs without interruptions.
+        user: "" if the job has no user.
+        """
         self.moves += 1
         self.names.append(name)
         self._work.append(work)
@@ -305,7 +311,10 @@ class SimulationRecord:
         self._node_state.append(NODE_STATES.index(state))
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
-        """Record that a queue uses `amount` more of a flavor's resource from `at` on; less if it is negative."""
+        """Record that a queue uses `amount` more of a flavor's resource from `at` on; less if it is negative.
+
+        at: in seconds from the start.
+        """
         self._change_at.append(at)
         self._change_of.append(amount)
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))

@@ -101,7 +101,10 @@ def _find_shares(amounts: AmountChanges, available: AmountChanges, end: float) -
 
 
 def _sum_while_available(amounts: AmountChanges, available: AmountChanges, end: float) -> tuple[Floats, Floats, Floats]:
-    """Return the sums of amounts and of what is available, and for how many seconds they lasted, from 0 to `end`."""
+    """Return the sums of amounts and of what is available, and for how many seconds they lasted, from 0 to `end`.
+
+    end: in seconds from the start of the simulation.
+    """
     times = np.concatenate([np.zeros(1), amounts.times, available.times])
     columns = np.zeros((2, len(times)))
     columns[0, 1 : 1 + len(amounts.times)] = amounts.amounts

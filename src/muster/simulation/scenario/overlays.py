@@ -167,7 +167,7 @@ def set_fields(document: Mapping[str, Any], overlays: Iterable[Overlay]) -> tupl
     for one in overlays:
         others = {}
         for path, value in one.settings.items():
-            with _naming(one, path):
+            with _name_overlay_in_errors(one, path):
                 if begins_with_field(path, scenario):
                     scenario = set_field(scenario, path, value)
                 else:
@@ -188,7 +188,7 @@ def set_in_manifests(
     varied = list(manifests)
     for one in overlays:
         for path, value in one.settings.items():
-            with _naming(one, path):
+            with _name_overlay_in_errors(one, path):
                 documents = set_in_manifest([each.document for each in varied], path, value, pools)
             varied = [
                 each if each.document is changed else Manifest(one.locate_setting(path), changed)
@@ -198,7 +198,7 @@ def set_in_manifests(
 
 
 @contextmanager
-def _naming(overlay: Overlay, path: str) -> Iterator[None]:
+def _name_overlay_in_errors(overlay: Overlay, path: str) -> Iterator[None]:
     """Prefix errors about a path with where the user wrote the path. Raises `OverlayError`."""
     try:
         yield

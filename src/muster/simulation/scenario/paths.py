@@ -249,20 +249,20 @@ def _find_step(rest: str, known: Iterable[str]) -> str | None:
 
 
 def _take_step(
-    rest: str, known: Iterable[str], path: str, what: str, *, shown: Iterable[str] | None = None
+    rest: str, known: Iterable[str], path: str, kind: str, *, shown: Iterable[str] | None = None
 ) -> tuple[str, str]:
     """Return the first step of a path, and the rest of the path. Raises `PathError` if the step is unknown.
 
-    what: the kind of the step, for the error.
+    kind: the kind of the step, for the error.
     shown: the steps that the error suggests; None for `known`.
     """
     names = list(known)
     step = _find_step(rest, names)
     if step is None:
-        raise _refuse_step(rest, names if shown is None else shown, path, what)
+        raise _refuse_step(rest, names if shown is None else shown, path, kind)
     return step, rest[len(step) + 1 :]
 
 
-def _refuse_step(rest: str, known: Iterable[str], path: str, what: str) -> PathError:
+def _refuse_step(rest: str, known: Iterable[str], path: str, kind: str) -> PathError:
     first = rest.partition(".")[0]
-    return PathError(f"{path}: {first or 'an empty step'} is {what}{suggest(first, sorted({*known}), ': there is ')}")
+    return PathError(f"{path}: {first or 'an empty step'} is {kind}{suggest(first, sorted({*known}), ': there is ')}")

@@ -92,15 +92,15 @@ def _find_finest(text: str, units: AbstractSet[str]) -> str:
     if len(units) > 1 and not any(units <= {*family} for family in _FAMILIES):
         listed = ", ".join(unit or "none" for unit in sorted(units))
         raise SweepError(f"{text}: the ends and the step of a range have different units: {listed}")
-    return min(units, key=_measure) if len(units) > 1 else "".join(units)
+    return min(units, key=_parse_unit) if len(units) > 1 else "".join(units)
 
 
 def _find_scale(unit: str, other: str) -> Decimal:
     """Return how many of the other unit are in one `unit`."""
-    return Decimal(1) if unit == other else _measure(unit) / _measure(other)
+    return Decimal(1) if unit == other else _parse_unit(unit) / _parse_unit(other)
 
 
-def _measure(unit: str) -> Decimal:
+def _parse_unit(unit: str) -> Decimal:
     """Return a unit of time in seconds, or the factor of an amount's suffix."""
     return Decimal(str(parse_seconds(f"1{unit}"))) if unit in _TIMES else Decimal(int(parse(f"1{unit}")))
 

@@ -37,7 +37,7 @@ def spec_down(spec: Json) -> Json:
     if source is not None:
         result |= {"priorityClassName": ref.get("name", ""), "priorityClassSource": source}
     if "podSets" in spec:
-        result["podSets"] = [_pod_set_down(pod_set) for pod_set in spec["podSets"]]
+        result["podSets"] = [_downgrade_pod_set(pod_set) for pod_set in spec["podSets"]]
     return result
 
 
@@ -53,7 +53,7 @@ def status_down(status: Json) -> Json:
     )
 
 
-def _pod_set_down(pod_set: Json) -> Json:
+def _downgrade_pod_set(pod_set: Json) -> Json:
     request = pod_set.get("topologyRequest")
     if not request:
         return pod_set

@@ -80,14 +80,20 @@ def _validate_order(path: str, item: LimitRangeItem, resource: str) -> Errors:
     least, most = item.min.get(resource), item.max.get(resource)
     default, request = item.default.get(resource), item.default_request.get(resource)
     at_default, at_request = f"{path}.default[{resource}]", f"{path}.defaultRequest[{resource}]"
-    yield from _at_most(f"{path}.min[{resource}]", least, most, least, "min value {} is greater than max value {}")
-    yield from _at_most(at_request, least, request, request, "min value {} is greater than default request value {}")
-    yield from _at_most(at_request, request, most, request, "default request value {} is greater than max value {}")
-    yield from _at_most(
+    yield from _validate_maximum(
+        f"{path}.min[{resource}]", least, most, least, "min value {} is greater than max value {}"
+    )
+    yield from _validate_maximum(
+        at_request, least, request, request, "min value {} is greater than default request value {}"
+    )
+    yield from _validate_maximum(
+        at_request, request, most, request, "default request value {} is greater than max value {}"
+    )
+    yield from _validate_maximum(
         at_request, request, default, request, "default request value {} is greater than default limit value {}"
     )
-    yield from _at_most(at_default, least, default, least, "min value {} is greater than default value {}")
-    yield from _at_most(at_default, default, most, most, "default value {} is greater than max value {}")
+    yield from _validate_maximum(at_default, least, default, least, "min value {} is greater than default value {}")
+    yield from _validate_maximum(at_default, default, most, most, "default value {} is greater than max value {}")
     yield from _validate_ratio(
         f"{path}.maxLimitRequestRatio[{resource}]", item.max_limit_request_ratio.get(resource), least, most
     )
@@ -100,7 +106,9 @@ def _validate_order(path: str, item: LimitRangeItem, resource: str) -> Errors:
         yield invalid(at_default, format_canonical(default), f"{detail} in {resource}")
 
 
-def _at_most(path: str, small: Quantity | None, big: Quantity | None, value: Quantity | None, sentence: str) -> Errors:
+def _validate_maximum(
+    path: str, small: Quantity | None, big: Quantity | None, value: Quantity | None, sentence: str
+) -> Errors:
     if small is not None and big is not None and value is not None and parse(small) > parse(big):
         yield invalid(path, format_canonical(value), sentence.format(format_canonical(small), format_canonical(big)))
 

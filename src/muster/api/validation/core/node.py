@@ -16,7 +16,7 @@ def validate_create(node: Node) -> list[FieldError]:
         *new_metadata(node.metadata, names.dns_subdomain, namespaced=False),
         *_validate_taints(node.spec.taints),
         *_validate_amounts(node.status),
-        *_pod_networks(node),
+        *_validate_pod_networks(node),
     ]
 
 
@@ -58,7 +58,7 @@ def _validate_amounts(status: NodeStatus) -> Errors:
             yield from validate_amount(f"status.{field}.{resource}", resource, quantity)
 
 
-def _pod_networks(node: Node) -> Errors:
+def _validate_pod_networks(node: Node) -> Errors:
     for i, text in enumerate(node.spec.pod_cidrs):
         yield from validate_network(f"spec.podCIDRs[{i}]", text)
     if len(node.spec.pod_cidrs) > 2:

@@ -28,10 +28,10 @@ def _validate_data(secret: Secret) -> Errors:
         yield from make_errors(f"data[{key}]", key, names.config_key(key))
     if sum(map(len, secret.data.values())) > MAX_BYTES:
         yield too_long("data", MAX_BYTES)
-    yield from _by_type(secret)
+    yield from _validate_keys_of_type(secret)
 
 
-def _by_type(secret: Secret) -> Errors:
+def _validate_keys_of_type(secret: Secret) -> Errors:
     data = secret.data
     match secret.type:
         case "kubernetes.io/service-account-token":

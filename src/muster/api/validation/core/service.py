@@ -37,8 +37,8 @@ def validate_update(new: Service, old: Service) -> list[FieldError]:
     """Return the errors in a change of a Service, whose allocated addresses and ports must stay."""
     return [
         *changed_metadata(new.metadata, old.metadata),
-        *_kept_addresses(new.spec, old.spec),
-        *_kept_load_balancer(new.spec, old.spec),
+        *_validate_kept_addresses(new.spec, old.spec),
+        *_validate_kept_load_balancer(new.spec, old.spec),
         *_validate_spec(new.spec, old.spec),
     ]
 
@@ -60,12 +60,12 @@ def _validate_spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     if headless and spec.type in ("LoadBalancer", "NodePort"):
         yield invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {spec.type} services")
     if spec.type == "ExternalName":
-        yield from _external_name(spec)
+        yield from _validate_external_name(spec)
     yield from _validate_ports(spec.ports)
     yield from validate_labels("spec.selector", spec.selector)
-    yield from _session_affinity(spec)
+    yield from _validate_session_affinity(spec)
     if spec.type != "ExternalName":
-        yield from _cluster_ips(spec, old)
+        yield from _validate_cluster_ips(spec, old)
     for i, ip in enumerate(spec.external_ips):
         yield from ip_address(f"spec.externalIPs[{i}]", ip, old.external_ips)
         yield from public_address(f"spec.externalIPs[{i}]", ip)
@@ -73,12 +73,12 @@ def _validate_spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield required("spec.type")
     elif spec.type not in _TYPES:
         yield unsupported("spec.type", spec.type, _TYPES)
-    yield from _port_numbers(spec)
+    yield from _validate_port_numbers(spec)
     yield from _load_balancer(spec, old)
     yield from _validate_traffic(spec)
 
 
-def _external_name(spec: ServiceSpec) -> Errors:
+def _validate_external_name(spec: ServiceSpec) -> Errors:
     for field, value in (
         ("clusterIPs", spec.cluster_ips),
         ("ipFamilies", spec.ip_families),
@@ -114,7 +114,7 @@ def _validate_ports(ports: tuple[ServicePort, ...]) -> Errors:
             yield from make_errors(f"{path}.appProtocol", port.app_protocol, names.label_key(port.app_protocol))
 
 
-def _port_numbers(spec: ServiceSpec) -> Errors:
+def _validate_port_numbers(spec: ServiceSpec) -> Errors:
     node_ports: set[tuple[str, int]] = set()
     ports: set[tuple[str, int]] = set()
     if spec.type == "ClusterIP":
@@ -131,19 +131,19 @@ def _port_numbers(spec: ServiceSpec) -> Errors:
         ports.add((port.protocol, port.port))
 
 
-def _session_affinity(spec: ServiceSpec) -> Errors:
+def _validate_session_affinity(spec: ServiceSpec) -> Errors:
     config, path = spec.session_affinity_config, "spec.sessionAffinityConfig"
     if not spec.session_affinity:
         yield required("spec.sessionAffinity")
     elif spec.session_affinity not in _AFFINITIES:
         yield unsupported("spec.sessionAffinity", spec.session_affinity, _AFFINITIES)
     elif spec.session_affinity == "ClientIP":
-        yield from _client_ip(path, config)
+        yield from _validate_client_ip(path, config)
     elif config is not None:
         yield forbidden(path, "must not be set when session affinity is None")
 
 
-def _client_ip(path: str, config: SessionAffinityConfig | None) -> Errors:
+def _validate_client_ip(path: str, config: SessionAffinityConfig | None) -> Errors:
     missing = "when session affinity type is ClientIP"
     if config is None:
         yield required(path, missing)
@@ -156,7 +156,7 @@ def _client_ip(path: str, config: SessionAffinityConfig | None) -> Errors:
         yield invalid(f"{path}.clientIP.timeoutSeconds", config.client_ip.timeout_seconds, sentence)
 
 
-def _cluster_ips(spec: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_cluster_ips(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     path, ips = "spec.clusterIPs", spec.cluster_ips
     if spec.cluster_ip and not ips:
         yield required(path)
@@ -166,7 +166,7 @@ def _cluster_ips(spec: ServiceSpec, old: ServiceSpec) -> Errors:
         yield invalid(path, ips, "must be empty when `clusterIP` is not specified")
     yield from _validate_families(spec)
     if ips[:1] != ("None",):
-        yield from _real_cluster_ips(path, ips, spec.ip_families, old.cluster_ips)
+        yield from _validate_real_cluster_ips(path, ips, spec.ip_families, old.cluster_ips)
     elif len(ips) > 1:
         yield invalid(path, ips, "'None' must be the first and only value")
 
@@ -181,7 +181,9 @@ def _validate_families(spec: ServiceSpec) -> Errors:
         yield unsupported("spec.ipFamilyPolicy", spec.ip_family_policy, _FAMILY_POLICIES)
 
 
-def _real_cluster_ips(path: str, ips: tuple[str, ...], families: tuple[str, ...], known: tuple[str, ...]) -> Errors:
+def _validate_real_cluster_ips(
+    path: str, ips: tuple[str, ...], families: tuple[str, ...], known: tuple[str, ...]
+) -> Errors:
     errors = [error for i, ip in enumerate(ips) for error in ip_address(f"{path}[{i}]", ip, known)]
     yield from errors
     if len(ips) > 2:
@@ -226,7 +228,7 @@ def _validate_traffic(spec: ServiceSpec) -> Errors:
         yield required("spec.externalTrafficPolicy")
     elif policy not in _TRAFFIC_POLICIES:
         yield unsupported("spec.externalTrafficPolicy", policy, _TRAFFIC_POLICIES)
-    yield from _health_check(spec)
+    yield from _validate_health_check(spec)
     internal = spec.internal_traffic_policy
     if internal is None:
         if spec.type in ("NodePort", "LoadBalancer", "ClusterIP"):
@@ -241,7 +243,7 @@ def _needs_health_check(spec: ServiceSpec) -> bool:
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
-def _health_check(spec: ServiceSpec) -> Errors:
+def _validate_health_check(spec: ServiceSpec) -> Errors:
     number, path = spec.health_check_node_port, "spec.healthCheckNodePort"
     if not _needs_health_check(spec):
         if number:
@@ -253,7 +255,7 @@ def _health_check(spec: ServiceSpec) -> Errors:
         yield from make_errors(path, number, names.port_number(number))
 
 
-def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
     if "ExternalName" in (new.type, old.type):
         return
     headless, headless_before = is_headless(new), is_headless(old)
@@ -263,25 +265,25 @@ def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
         yield from _validate_first_value("ipFamily", new.ip_families, old.ip_families, new)
 
 
-def _validate_first_value(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
+def _validate_first_value(field: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
     """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
-    path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[what]
+    path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[field]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):
             if value != old_value:
                 # Upstream's path names the first family, whichever one changed.
-                yield invalid(f"{path}[{i if what == 'clusterIP' else 0}]", now, "may not change once set")
+                yield invalid(f"{path}[{i if field == 'clusterIP' else 0}]", now, "may not change once set")
         return
     if not now:
-        yield invalid(f"{path}[0]", now, f"primary {what} can not be unset")
+        yield invalid(f"{path}[0]", now, f"primary {field} can not be unset")
     elif before and now[0] != before[0]:
         yield invalid(f"{path}[0]", now, "may not change once set")
     if len(now) == 1 and len(before) > 1 and spec.ip_family_policy != "SingleStack":
-        sentence = f"must be set to 'SingleStack' when releasing the secondary {what}"
+        sentence = f"must be set to 'SingleStack' when releasing the secondary {field}"
         yield invalid("spec.ipFamilyPolicy", spec.ip_family_policy, sentence)
 
 
-def _kept_load_balancer(new: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_kept_load_balancer(new: ServiceSpec, old: ServiceSpec) -> Errors:
     both = new.type == old.type == "LoadBalancer"
     if both and new.load_balancer_class != old.load_balancer_class:
         yield invalid("spec.loadBalancerClass", new.load_balancer_class, "may not change once set")

@@ -60,14 +60,14 @@ def _validate_deployment(deployment: Deployment) -> Errors:
             yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
-def _replica_set(replica_set: ReplicaSet) -> Errors:
+def _validate_replica_set(replica_set: ReplicaSet) -> Errors:
     spec = replica_set.spec
     yield from not_negative("spec.replicas", spec.replicas)
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     yield from _validate_selector(spec.selector, spec.template, "replicaset")
 
 
-def _stateful_set(stateful_set: StatefulSet) -> Errors:
+def _validate_stateful_set(stateful_set: StatefulSet) -> Errors:
     spec = stateful_set.spec
     if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
         sentence = "must be 'OrderedReady' or 'Parallel'"
@@ -78,10 +78,10 @@ def _stateful_set(stateful_set: StatefulSet) -> Errors:
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.ordinals is not None:
         yield from not_negative("spec.ordinals.start", spec.ordinals.start)
-    yield from _validate_selector(spec.selector, _with_claims(spec), "statefulset")
+    yield from _validate_selector(spec.selector, _add_claim_volumes(spec), "statefulset")
 
 
-def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+def _add_claim_volumes(spec: StatefulSetSpec) -> PodTemplateSpec:
     """Return the template with the volumes that its pods get from the claim templates."""
     template = spec.template
     own = {volume.name for volume in template.spec.volumes}
@@ -97,7 +97,7 @@ def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
     return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, volumes=volumes))
 
 
-def _daemon_set(daemon_set: DaemonSet) -> Errors:
+def _validate_daemon_set(daemon_set: DaemonSet) -> Errors:
     spec = daemon_set.spec
     yield from _validate_selector(spec.selector, spec.template, "daemonset")
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
@@ -106,7 +106,7 @@ def _daemon_set(daemon_set: DaemonSet) -> Errors:
     yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
 
 
-def _replication_controller(controller: ReplicationController) -> Errors:
+def _validate_replication_controller(controller: ReplicationController) -> Errors:
     spec = controller.spec
     yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if not spec.selector:
@@ -119,16 +119,16 @@ def _replication_controller(controller: ReplicationController) -> Errors:
         return
     if spec.selector and not labels_matcher(spec.selector).matches(spec.template.metadata.labels):
         yield invalid("spec.template.metadata.labels", spec.template.metadata.labels, _NO_MATCH)
-    yield from _endless_template(spec.template)
+    yield from _validate_endless_template(spec.template)
 
 
-def _cron_job(cron_job: CronJob) -> Errors:
+def _validate_cron_job(cron_job: CronJob) -> Errors:
     if len(cron_job.metadata.name) > _LONGEST_CRON_JOB:
         yield invalid("metadata.name", cron_job.metadata.name, "must be no more than 52 characters")
     spec = cron_job.spec
     yield from _schedule(spec.schedule)
     if spec.time_zone is not None:
-        yield from _time_zone(spec.time_zone)
+        yield from _validate_time_zone(spec.time_zone)
     yield from not_negative("spec.startingDeadlineSeconds", spec.starting_deadline_seconds)
     if spec.concurrency_policy not in ("Allow", "Forbid", "Replace"):
         yield unsupported("spec.concurrencyPolicy", spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
@@ -150,7 +150,7 @@ def _schedule(schedule: str) -> Errors:
             yield invalid("spec.schedule", schedule, str(error))
 
 
-def _time_zone(name: str) -> Errors:
+def _validate_time_zone(name: str) -> Errors:
     if not name:
         yield invalid("spec.timeZone", name, "timeZone must be nil or non-empty string")
     elif name.lower() == "local":
@@ -160,7 +160,7 @@ def _time_zone(name: str) -> Errors:
         yield invalid("spec.timeZone", name, f"unknown time zone {name}")
 
 
-def _pod_template(template: PodTemplate) -> Errors:
+def _validate_pod_template(template: PodTemplate) -> Errors:
     yield from pod_template("template", template.template)
 
 
@@ -174,7 +174,7 @@ def _validate_selector(selector: LabelSelector | None, template: PodTemplateSpec
             yield invalid("spec.selector", selector, f"empty selector is invalid for {of}")
         elif not _matches(selector, template):
             yield invalid("spec.template.metadata.labels", template.metadata.labels, _NO_MATCH)
-    yield from _endless_template(template)
+    yield from _validate_endless_template(template)
 
 
 def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
@@ -184,7 +184,7 @@ def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
         return True  # another rule reports the error
 
 
-def _endless_template(template: PodTemplateSpec) -> Errors:
+def _validate_endless_template(template: PodTemplateSpec) -> Errors:
     """Yield the errors in a pod template whose restartPolicy must be Always, as in all kinds of `apps`."""
     yield from pod_template("spec.template", template)
     if template.spec.restart_policy != "Always":
@@ -194,12 +194,14 @@ def _endless_template(template: PodTemplateSpec) -> Errors:
         yield forbidden("spec.template.spec.activeDeadlineSeconds", sentence)
 
 
-def _same_selector(new: Deployment | ReplicaSet | DaemonSet, old: Deployment | ReplicaSet | DaemonSet) -> Errors:
+def _validate_same_selector(
+    new: Deployment | ReplicaSet | DaemonSet, old: Deployment | ReplicaSet | DaemonSet
+) -> Errors:
     if new.spec.selector != old.spec.selector:
         yield invalid("spec.selector", new.spec.selector, IMMUTABLE)
 
 
-def _stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
+def _validate_stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
     if any(getattr(new.spec, field) != getattr(old.spec, field) for field in _STATEFUL_FIXED):
         yield forbidden("spec", _STATEFUL_CHANGES)
 
@@ -208,11 +210,11 @@ def _validate_revision(new: ControllerRevision, old: ControllerRevision) -> Erro
     yield from validate_immutable("data", new.data, old.data)
 
 
-DEPLOYMENT = Standard(_validate_deployment, _same_selector)
-REPLICA_SET = Standard(_replica_set, _same_selector)
-STATEFUL_SET = Standard(_stateful_set, _stateful_change)
-DAEMON_SET = Standard(_daemon_set, _same_selector)
+DEPLOYMENT = Standard(_validate_deployment, _validate_same_selector)
+REPLICA_SET = Standard(_validate_replica_set, _validate_same_selector)
+STATEFUL_SET = Standard(_validate_stateful_set, _validate_stateful_change)
+DAEMON_SET = Standard(_validate_daemon_set, _validate_same_selector)
 CONTROLLER_REVISION = Standard(change=_validate_revision)
-REPLICATION_CONTROLLER = Standard(_replication_controller)
-POD_TEMPLATE = Standard(_pod_template)
-CRON_JOB = Standard(_cron_job, name=names.dns_subdomain)
+REPLICATION_CONTROLLER = Standard(_validate_replication_controller)
+POD_TEMPLATE = Standard(_validate_pod_template)
+CRON_JOB = Standard(_validate_cron_job, name=names.dns_subdomain)

@@ -87,10 +87,10 @@ def make_rules(compile: Compile = lambda _: "") -> Rules:
     compile: returns the problem of an expression over a device.
     """
     return Rules(
-        claim=Standard(partial(_claim, compile), _claim_change),
+        claim=Standard(partial(_validate_claim, compile), _claim_change),
         template=Standard(partial(_validate_template, compile), _claim_change),
-        device_class=Standard(partial(_device_class, compile), namespaced=False),
-        slice=Standard(_validate_slice, _slice_change, namespaced=False),
+        device_class=Standard(partial(_validate_device_class, compile), namespaced=False),
+        slice=Standard(_validate_slice, _validate_slice_change, namespaced=False),
     )
 
 
@@ -102,7 +102,7 @@ def claim_status_change(new: ResourceClaim, old: ResourceClaim) -> list[FieldErr
 # Claims and templates.
 
 
-def _claim(compile: Compile, claim: ResourceClaim) -> Errors:
+def _validate_claim(compile: Compile, claim: ResourceClaim) -> Errors:
     yield from _claim_spec("spec", claim.spec, compile)
 
 
@@ -116,20 +116,20 @@ def _claim_change(new: ResourceClaim | ResourceClaimTemplate, old: ResourceClaim
 
 def _claim_spec(path: str, spec: ResourceClaimSpec, compile: Compile) -> Errors:
     path, requests = f"{path}.devices", spec.devices.requests
-    yield from _at_most(f"{path}.requests", requests, _MOST_REQUESTS)
+    yield from _validate_length(f"{path}.requests", requests, _MOST_REQUESTS)
     yield from _validate_distinct_keys(f"{path}.requests", (request.name for request in requests))
     if sum(map(len, set(_list_expressions(requests)))) > _MOST_EXPRESSIONS:
         sentence = f"the selectors of all requests together may not be more than {_MOST_EXPRESSIONS} bytes"
         yield FieldError(f"{path}.requests", TOO_LONG, detail=sentence)
         return
     for i, request in enumerate(requests):
-        yield from _request(f"{path}.requests[{i}]", request, compile)
+        yield from _validate_request(f"{path}.requests[{i}]", request, compile)
     known = {request.name for request in requests}
     known |= {f"{request.name}/{way.name}" for request in requests for way in request.first_available}
-    yield from _at_most(f"{path}.constraints", spec.devices.constraints, _MOST_CONSTRAINTS)
+    yield from _validate_length(f"{path}.constraints", spec.devices.constraints, _MOST_CONSTRAINTS)
     for i, constraint in enumerate(spec.devices.constraints):
         yield from _validate_constraint(f"{path}.constraints[{i}]", constraint, known)
-    yield from _at_most(f"{path}.config", spec.devices.config, _MOST_CONFIGURATIONS)
+    yield from _validate_length(f"{path}.config", spec.devices.config, _MOST_CONFIGURATIONS)
     for i, configuration in enumerate(spec.devices.config):
         yield from _validate_request_names(f"{path}.config[{i}].requests", configuration.requests, known)
 
@@ -143,7 +143,7 @@ def _list_expressions(requests: Iterable[DeviceRequest]) -> Iterator[str]:
             yield from (selector.cel.expression for selector in way.selectors if selector.cel is not None)
 
 
-def _request(path: str, request: DeviceRequest, compile: Compile) -> Errors:
+def _validate_request(path: str, request: DeviceRequest, compile: Compile) -> Errors:
     yield from _validate_label(f"{path}.name", request.name)
     if request.exactly is None and not request.first_available:
         yield required(path, _ONE_WAY)
@@ -151,7 +151,7 @@ def _request(path: str, request: DeviceRequest, compile: Compile) -> Errors:
         yield invalid(path, None, f"{_ONE_WAY}, but multiple fields are set")
     elif request.exactly is not None:
         yield from _validate_exact_request(f"{path}.exactly", request.exactly, compile)
-    yield from _at_most(f"{path}.firstAvailable", request.first_available, _MOST_WAYS)
+    yield from _validate_length(f"{path}.firstAvailable", request.first_available, _MOST_WAYS)
     yield from _validate_distinct_keys(f"{path}.firstAvailable", (way.name for way in request.first_available))
     for i, way in enumerate(request.first_available):
         yield from _validate_label(f"{path}.firstAvailable[{i}].name", way.name)
@@ -176,13 +176,13 @@ def _validate_exact_request(path: str, way: ExactDeviceRequest | DeviceSubReques
             yield unsupported(f"{path}.allocationMode", mode, _MODES)
     for name, quantity in (way.capacity.requests if way.capacity is not None else {}).items():
         yield from _validate_amount(f"{path}.capacity.requests[{name}]", quantity)
-    yield from _at_most(f"{path}.tolerations", way.tolerations, _MOST_TOLERATIONS)
+    yield from _validate_length(f"{path}.tolerations", way.tolerations, _MOST_TOLERATIONS)
     for i, toleration in enumerate(way.tolerations):
         yield from _validate_toleration(f"{path}.tolerations[{i}]", toleration)
 
 
 def _validate_selectors(path: str, selectors: Sequence[DeviceSelector], compile: Compile) -> Errors:
-    yield from _at_most(path, selectors, _MOST_SELECTORS)
+    yield from _validate_length(path, selectors, _MOST_SELECTORS)
     for i, selector in enumerate(selectors):
         if selector.cel is None:
             yield required(f"{path}[{i}].cel")
@@ -214,7 +214,7 @@ def _validate_constraint(path: str, constraint: DeviceConstraint, known: Collect
 
 
 def _validate_request_names(path: str, requests: Sequence[str], known: Collection[str]) -> Errors:
-    yield from _at_most(path, requests, _MOST_REQUESTS)
+    yield from _validate_length(path, requests, _MOST_REQUESTS)
     yield from _validate_distinct_keys(path, requests, suffix="")
     for i, name in enumerate(requests):
         if name not in known:
@@ -223,7 +223,7 @@ def _validate_request_names(path: str, requests: Sequence[str], known: Collectio
 
 def _validate_status(new: ResourceClaim, old: ResourceClaim) -> Errors:
     users, allocation = new.status.reserved_for, new.status.allocation
-    yield from _at_most("status.reservedFor", users, _MOST_USERS)
+    yield from _validate_length("status.reservedFor", users, _MOST_USERS)
     yield from _validate_distinct_keys("status.reservedFor", (one.uid for one in users), suffix=".uid")
     if users and allocation is None:
         yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
@@ -231,7 +231,7 @@ def _validate_status(new: ResourceClaim, old: ResourceClaim) -> Errors:
         sentence = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         yield forbidden("status.reservedFor", sentence)
     if allocation is not None:
-        yield from _at_most("status.allocation.devices.results", allocation.devices.results, _MOST_RESULTS)
+        yield from _validate_length("status.allocation.devices.results", allocation.devices.results, _MOST_RESULTS)
     if allocation is not None and old.status.allocation is not None:
         yield from validate_immutable("status.allocation", allocation, old.status.allocation)
 
@@ -239,9 +239,9 @@ def _validate_status(new: ResourceClaim, old: ResourceClaim) -> Errors:
 # Classes and slices.
 
 
-def _device_class(compile: Compile, device_class: DeviceClass) -> Errors:
+def _validate_device_class(compile: Compile, device_class: DeviceClass) -> Errors:
     yield from _validate_selectors("spec.selectors", device_class.spec.selectors, compile)
-    yield from _at_most("spec.config", device_class.spec.config, _MOST_CONFIGURATIONS)
+    yield from _validate_length("spec.config", device_class.spec.config, _MOST_CONFIGURATIONS)
 
 
 def _validate_slice(slice_: ResourceSlice) -> Errors:
@@ -263,13 +263,13 @@ def _validate_slice(slice_: ResourceSlice) -> Errors:
         yield required("spec", _ONE_PLACE)
     elif len(places) > 1:
         yield invalid("spec", f"{{{', '.join(places)}}}", f"{_ONE_PLACE}, but multiple fields are set")
-    yield from _at_most("spec.devices", spec.devices, _MOST_DEVICES)
+    yield from _validate_length("spec.devices", spec.devices, _MOST_DEVICES)
     yield from _validate_distinct_keys("spec.devices", (device.name for device in spec.devices))
     for i, device in enumerate(spec.devices):
         yield from _validate_device(f"spec.devices[{i}]", device)
 
 
-def _slice_change(new: ResourceSlice, old: ResourceSlice) -> Errors:
+def _validate_slice_change(new: ResourceSlice, old: ResourceSlice) -> Errors:
     yield from validate_immutable("spec.pool.name", new.spec.pool.name, old.spec.pool.name)
     yield from validate_immutable("spec.driver", new.spec.driver, old.spec.driver)
     yield from validate_immutable("spec.nodeName", new.spec.node_name, old.spec.node_name)
@@ -297,7 +297,7 @@ def _validate_device(path: str, device: Device) -> Errors:
     for i, consumption in enumerate(device.consumes_counters):
         for name, counter in consumption.counters.items():
             yield from _validate_amount(f"{path}.consumesCounters[{i}].counters[{name}].value", counter.value)
-    yield from _at_most(f"{path}.taints", device.taints, _MOST_TAINTS)
+    yield from _validate_length(f"{path}.taints", device.taints, _MOST_TAINTS)
     for i, taint in enumerate(device.taints):
         yield from _validate_taint(f"{path}.taints[{i}]", taint)
 
@@ -334,7 +334,7 @@ def _validate_label(path: str, name: str) -> Errors:
         yield from make_errors(path, name, names.dns_label(name))
 
 
-def _at_most(path: str, items: Sequence[object], limit: int) -> Errors:
+def _validate_length(path: str, items: Sequence[object], limit: int) -> Errors:
     if len(items) > limit:
         yield too_many(path, len(items), limit)
 

@@ -32,7 +32,7 @@ _MAX_ENDPOINTS = 1000
 _MAX_ADDRESSES = 100
 
 
-def _network_policy(policy: NetworkPolicy) -> Errors:
+def _validate_network_policy(policy: NetworkPolicy) -> Errors:
     spec = policy.spec
     yield from label_selector("spec.podSelector", spec.pod_selector)
     for i, incoming in enumerate(spec.ingress):
@@ -51,12 +51,12 @@ def _validate_rule(
     path: str, ports: tuple[NetworkPolicyPort, ...], side: str, peers: tuple[NetworkPolicyPeer, ...]
 ) -> Errors:
     for i, port in enumerate(ports):
-        yield from _policy_port(f"{path}.ports[{i}]", port)
+        yield from _validate_policy_port(f"{path}.ports[{i}]", port)
     for i, peer in enumerate(peers):
         yield from _validate_peer(f"{path}.{side}[{i}]", peer)
 
 
-def _policy_port(path: str, port: NetworkPolicyPort) -> Errors:
+def _validate_policy_port(path: str, port: NetworkPolicyPort) -> Errors:
     if port.protocol is not None and port.protocol not in _PROTOCOLS:
         yield unsupported(f"{path}.protocol", port.protocol, _PROTOCOLS)
     if isinstance(port.port, int):
@@ -95,7 +95,7 @@ def _validate_ingress(ingress: Ingress) -> Errors:
     if spec.default_backend is not None:
         yield from _validate_backend("spec.defaultBackend", spec.default_backend)
     for i, rule in enumerate(spec.rules):
-        yield from _ingress_rule(f"spec.rules[{i}]", rule)
+        yield from _validate_ingress_rule(f"spec.rules[{i}]", rule)
     for i, tls in enumerate(spec.tls):
         for j, host in enumerate(tls.hosts):
             yield from _validate_host(f"spec.tls[{i}].hosts[{j}]", host)
@@ -105,7 +105,7 @@ def _validate_ingress(ingress: Ingress) -> Errors:
         )
 
 
-def _ingress_rule(path: str, rule: IngressRule) -> Errors:
+def _validate_ingress_rule(path: str, rule: IngressRule) -> Errors:
     if rule.host:
         yield from _validate_host(f"{path}.host", rule.host)
     if rule.http is None:
@@ -151,12 +151,12 @@ def _validate_backend(path: str, backend: IngressBackend) -> Errors:
         yield required(path, "port name or number is required")
 
 
-def _ingress_class(ingress_class: IngressClass) -> Errors:
+def _validate_ingress_class(ingress_class: IngressClass) -> Errors:
     if not ingress_class.spec.controller:
         yield required("spec.controller")
 
 
-def _ingress_class_change(new: IngressClass, old: IngressClass) -> Errors:
+def _validate_ingress_class_change(new: IngressClass, old: IngressClass) -> Errors:
     yield from validate_immutable("spec.controller", new.spec.controller, old.spec.controller)
 
 
@@ -171,7 +171,7 @@ def _validate_endpoints(endpoints: Endpoints) -> Errors:
                 yield unsupported(f"{path}.ports[{j}].protocol", port.protocol, _PROTOCOLS)
 
 
-def _endpoint_slice(endpoint_slice: EndpointSlice) -> Errors:
+def _validate_endpoint_slice(endpoint_slice: EndpointSlice) -> Errors:
     if not endpoint_slice.address_type:
         yield required("addressType")
     elif endpoint_slice.address_type not in ("FQDN", "IPv4", "IPv6"):
@@ -185,12 +185,12 @@ def _endpoint_slice(endpoint_slice: EndpointSlice) -> Errors:
             yield too_many(f"endpoints[{i}].addresses", len(endpoint.addresses), _MAX_ADDRESSES)
 
 
-def _endpoint_slice_change(new: EndpointSlice, old: EndpointSlice) -> Errors:
+def _validate_endpoint_slice_change(new: EndpointSlice, old: EndpointSlice) -> Errors:
     yield from validate_immutable("addressType", new.address_type, old.address_type)
 
 
-NETWORK_POLICY = Standard(_network_policy)
+NETWORK_POLICY = Standard(_validate_network_policy)
 INGRESS = Standard(_validate_ingress)
-INGRESS_CLASS = Standard(_ingress_class, _ingress_class_change, namespaced=False)
+INGRESS_CLASS = Standard(_validate_ingress_class, _validate_ingress_class_change, namespaced=False)
 ENDPOINTS = Standard(_validate_endpoints)
-ENDPOINT_SLICE = Standard(_endpoint_slice, _endpoint_slice_change)
+ENDPOINT_SLICE = Standard(_validate_endpoint_slice, _validate_endpoint_slice_change)

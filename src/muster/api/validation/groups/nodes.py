@@ -8,7 +8,7 @@ from muster.api.validation.resources import validate_amount
 from muster.api.validation.standard import Standard
 
 
-def _runtime_class(runtime_class: RuntimeClass) -> Errors:
+def _validate_runtime_class(runtime_class: RuntimeClass) -> Errors:
     if not runtime_class.handler:
         yield required("handler")
     else:
@@ -20,8 +20,8 @@ def _runtime_class(runtime_class: RuntimeClass) -> Errors:
         yield from validate_tolerations("scheduling.tolerations", runtime_class.scheduling.tolerations)
 
 
-def _runtime_class_change(new: RuntimeClass, old: RuntimeClass) -> Errors:
+def _validate_runtime_class_change(new: RuntimeClass, old: RuntimeClass) -> Errors:
     yield from validate_immutable("handler", new.handler, old.handler)
 
 
-RUNTIME_CLASS = Standard(_runtime_class, _runtime_class_change, namespaced=False)
+RUNTIME_CLASS = Standard(_validate_runtime_class, _validate_runtime_class_change, namespaced=False)

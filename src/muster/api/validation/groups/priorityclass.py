@@ -29,7 +29,7 @@ def validate_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
 def _validate_value(priority_class: PriorityClass) -> Errors:
     name = priority_class.metadata.name
     if name.startswith(SYSTEM_PREFIX):
-        problem = _system_problem(priority_class)
+        problem = _find_system_problem(priority_class)
         if problem:
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
             yield forbidden("metadata.name", f"{reserved}. error: {problem}")
@@ -40,7 +40,7 @@ def _validate_value(priority_class: PriorityClass) -> Errors:
         yield from preemption_policy("preemptionPolicy", priority_class.preemption_policy)
 
 
-def _system_problem(priority_class: PriorityClass) -> str:
+def _find_system_problem(priority_class: PriorityClass) -> str:
     name = priority_class.metadata.name
     value = SYSTEM_CLASSES.get(name)
     if value is None:

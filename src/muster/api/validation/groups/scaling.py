@@ -42,7 +42,7 @@ def _validate_metric(path: str, metric: MetricSpec) -> Errors:
         yield required(f"{path}.{field}", "must populate information for the given metric source")
 
 
-def _budget(budget: PodDisruptionBudget) -> Errors:
+def _validate_budget(budget: PodDisruptionBudget) -> Errors:
     spec = budget.spec
     if spec.min_available is not None and spec.max_unavailable is not None:
         yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
@@ -69,4 +69,4 @@ def _validate_pods_or_percent(path: str, value: int | str) -> Errors:
 
 
 AUTOSCALER = Standard(_validate_autoscaler)
-DISRUPTION_BUDGET = Standard(_budget)
+DISRUPTION_BUDGET = Standard(_validate_budget)

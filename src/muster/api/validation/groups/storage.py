@@ -31,11 +31,11 @@ _WIRE_NAMES = dict(
 )
 
 
-def _claim(claim: PersistentVolumeClaim) -> Errors:
+def _validate_claim(claim: PersistentVolumeClaim) -> Errors:
     yield from claim_spec("spec", claim.spec)
 
 
-def _claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
+def _validate_claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
     """Check that a bound claim only grows, and that an unbound one at most gets its volume."""
     before, now = old.spec, new.spec
     if old.status.phase == "Bound":
@@ -85,20 +85,20 @@ def _validate_volume(volume: PersistentVolume) -> Errors:
         yield forbidden(f"spec.{_WIRE_NAMES[name]}", "may not specify more than 1 volume type")
 
 
-def _without_zeroes(value: Any) -> Any:
+def _remove_zeroes(value: Any) -> Any:
     """Return a value without the members that mean the same as absent ones. Clients in Go omit these members."""
     if isinstance(value, dict):
-        return {name: _without_zeroes(member) for name, member in value.items() if member not in (False, 0, "", None)}
+        return {name: _remove_zeroes(member) for name, member in value.items() if member not in (False, 0, "", None)}
     return value
 
 
-def _volume_change(new: PersistentVolume, old: PersistentVolume) -> Errors:
-    if any(_without_zeroes(getattr(new.spec, name)) != _without_zeroes(getattr(old.spec, name)) for name in _SOURCES):
+def _validate_volume_change(new: PersistentVolume, old: PersistentVolume) -> Errors:
+    if any(_remove_zeroes(getattr(new.spec, name)) != _remove_zeroes(getattr(old.spec, name)) for name in _SOURCES):
         yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
     yield from validate_immutable("spec.volumeMode", new.spec.volume_mode, old.spec.volume_mode)
 
 
-def _storage_class(storage_class: StorageClass) -> Errors:
+def _validate_storage_class(storage_class: StorageClass) -> Errors:
     if not storage_class.provisioner:
         yield required("provisioner")
     if storage_class.reclaim_policy not in ("Delete", "Retain"):
@@ -107,7 +107,7 @@ def _storage_class(storage_class: StorageClass) -> Errors:
         yield unsupported("volumeBindingMode", storage_class.volume_binding_mode, _BINDING)
 
 
-def _storage_class_change(new: StorageClass, old: StorageClass) -> Errors:
+def _validate_storage_class_change(new: StorageClass, old: StorageClass) -> Errors:
     if new.parameters != old.parameters:
         yield forbidden("parameters", "updates to parameters are forbidden.")
     if new.provisioner != old.provisioner:
@@ -117,12 +117,12 @@ def _storage_class_change(new: StorageClass, old: StorageClass) -> Errors:
     yield from validate_immutable("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode)
 
 
-def _attributes_class(attributes: VolumeAttributesClass) -> Errors:
+def _validate_attributes_class(attributes: VolumeAttributesClass) -> Errors:
     if not attributes.driver_name:
         yield required("driverName")
 
 
-def _attributes_class_change(new: VolumeAttributesClass, old: VolumeAttributesClass) -> list[FieldError]:
+def _validate_attributes_class_change(new: VolumeAttributesClass, old: VolumeAttributesClass) -> list[FieldError]:
     if new.driver_name != old.driver_name:
         return [forbidden("driverName", "updates to driverName are forbidden.")]
     if new.parameters != old.parameters:
@@ -130,7 +130,7 @@ def _attributes_class_change(new: VolumeAttributesClass, old: VolumeAttributesCl
     return []
 
 
-PERSISTENT_VOLUME_CLAIM = Standard(_claim, _claim_change)
-PERSISTENT_VOLUME = Standard(_validate_volume, _volume_change, namespaced=False)
-STORAGE_CLASS = Standard(_storage_class, _storage_class_change, namespaced=False)
-VOLUME_ATTRIBUTES_CLASS = Standard(_attributes_class, _attributes_class_change, namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Standard(_validate_claim, _validate_claim_change)
+PERSISTENT_VOLUME = Standard(_validate_volume, _validate_volume_change, namespaced=False)
+STORAGE_CLASS = Standard(_validate_storage_class, _validate_storage_class_change, namespaced=False)
+VOLUME_ATTRIBUTES_CLASS = Standard(_validate_attributes_class, _validate_attributes_class_change, namespaced=False)

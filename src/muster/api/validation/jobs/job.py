@@ -57,7 +57,7 @@ def validate_create(job: Job) -> list[FieldError]:
 
 def validate_update(new: Job, old: Job, *, elastic: Elastic = "kep") -> list[FieldError]:
     """Return the errors in a change of a Job's metadata or spec."""
-    return [*_new_rules(new), *_update(new, old, elastic)]
+    return [*_validate_new_rules(new), *_update(new, old, elastic)]
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
@@ -67,32 +67,32 @@ def validate_status_update(new: Job, old: Job) -> list[FieldError]:
 
 def validate_template_spec(path: str, spec: JobSpec) -> list[FieldError]:
     """Return the errors in the spec of a Job that a controller will create, which has no selector yet."""
-    return list(_job_template_spec(path, spec))
+    return list(_validate_job_template_spec(path, spec))
 
 
 def _validate_job(job: Job) -> Errors:
     yield from new_metadata(job.metadata, names.dns_subdomain)
-    yield from _generated_selector(job)
+    yield from _validate_generated_selector(job)
     yield from _validate_spec("spec", job.spec)
-    yield from _pod_names(job)
+    yield from _validate_pod_names(job)
 
 
-def _new_rules(job: Job) -> Errors:
+def _validate_new_rules(job: Job) -> Errors:
     """Yield the errors in a Job, new or updated."""
-    yield from _generated_selector(job)
+    yield from _validate_generated_selector(job)
     yield from _validate_spec("spec", job.spec)
-    yield from _pod_names(job)
+    yield from _validate_pod_names(job)
 
 
-def _job_template_spec(path: str, spec: JobSpec) -> Errors:
-    yield from _spec_without_selector(path, spec)
+def _validate_job_template_spec(path: str, spec: JobSpec) -> Errors:
+    yield from _validate_spec_without_selector(path, spec)
     if spec.selector is not None:
         yield invalid(f"{path}.selector", spec.selector, "`selector` will be auto-generated")
     if spec.manual_selector:
         yield unsupported(f"{path}.manualSelector", value=True, values=("nil", "false"))
 
 
-def _pod_names(job: Job) -> Errors:
+def _validate_pod_names(job: Job) -> Errors:
     """Check that the longest pod name of an Indexed Job is a label."""
     completions = job.spec.completions
     if job.spec.completion_mode == INDEXED and completions:
@@ -102,7 +102,7 @@ def _pod_names(job: Job) -> Errors:
             yield invalid("metadata.name", job.metadata.name, sentence)
 
 
-def _generated_selector(job: Job) -> Errors:
+def _validate_generated_selector(job: Job) -> Errors:
     if job.spec.manual_selector or job.spec.selector is None:
         return
     uid, name = job.metadata.uid, job.metadata.name
@@ -125,7 +125,7 @@ def _generated_selector(job: Job) -> Errors:
 
 
 def _validate_spec(path: str, spec: JobSpec) -> Errors:
-    yield from _spec_without_selector(path, spec)
+    yield from _validate_spec_without_selector(path, spec)
     if spec.selector is None:
         yield required(f"{path}.selector")
         return
@@ -139,7 +139,7 @@ def _validate_spec(path: str, spec: JobSpec) -> Errors:
         yield invalid(place, spec.template.metadata.labels, "`selector` does not match template `labels`")
 
 
-def _spec_without_selector(path: str, spec: JobSpec) -> Errors:
+def _validate_spec_without_selector(path: str, spec: JobSpec) -> Errors:
     yield from not_negative(f"{path}.parallelism", spec.parallelism)
     yield from not_negative(f"{path}.completions", spec.completions)
     yield from not_negative(f"{path}.activeDeadlineSeconds", spec.active_deadline_seconds)
@@ -167,7 +167,7 @@ def _spec_without_selector(path: str, spec: JobSpec) -> Errors:
                 yield invalid(f"{path}.{field}", value, "requires indexed completion mode")
     yield from policies.pod_failure_policy(f"{path}.podFailurePolicy", spec)
     yield from policies.success_policy(f"{path}.successPolicy", spec)
-    yield from _replacement_policy(f"{path}.podReplacementPolicy", spec)
+    yield from _validate_replacement_policy(f"{path}.podReplacementPolicy", spec)
     yield from pod_template(f"{path}.template", spec.template)
     yield from _restart_policy(f"{path}.template.spec.restartPolicy", spec)
 
@@ -200,7 +200,7 @@ def _validate_indexed_fields(path: str, spec: JobSpec) -> Errors:
         yield invalid(f"{path}.maxFailedIndexes", most_failed, sentence)
 
 
-def _replacement_policy(path: str, spec: JobSpec) -> Errors:
+def _validate_replacement_policy(path: str, spec: JobSpec) -> Errors:
     policy = spec.pod_replacement_policy
     policies = ("Failed",) if spec.pod_failure_policy is not None else _REPLACEMENT_POLICIES
     if policy is not None and policy not in policies:
@@ -234,7 +234,7 @@ def _update(new: Job, old: Job, elastic: Elastic) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
     yield from _validate_completions(new.spec, old, elastic)
     yield from validate_immutable("spec.selector", new.spec.selector, old.spec.selector)
-    yield from _template_update(new.spec, old)
+    yield from _validate_template_update(new.spec, old)
     for path, now, before in (
         ("spec.completionMode", new.spec.completion_mode, old.spec.completion_mode),
         ("spec.podFailurePolicy", new.spec.pod_failure_policy, old.spec.pod_failure_policy),
@@ -262,7 +262,7 @@ def _validate_completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
             yield invalid(path, spec.completions, f"{IMMUTABLE} once the job is finished")
 
 
-def _template_update(spec: JobSpec, old: Job) -> Errors:
+def _validate_template_update(spec: JobSpec, old: Job) -> Errors:
     """Check that a template changes only while its Job is suspended and has no pods.
 
     Only the placement and the requests of the pods may change.
@@ -270,7 +270,7 @@ def _template_update(spec: JobSpec, old: Job) -> Errors:
     new = spec.template
     allowed = old.spec.template
     if old.spec.suspend and _has_no_pods(old.status):
-        allowed = _with_resources(_with_directives(allowed, new), new)
+        allowed = _replace_resources(_replace_directives(allowed, new), new)
     yield from validate_immutable("spec.template", new, allowed)
 
 
@@ -278,14 +278,14 @@ def _has_no_pods(status: JobStatus) -> bool:
     return status.start_time is None or (is_true(status.conditions, "Suspended") and status.active == 0)
 
 
-def _with_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
+def _replace_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
     """Return the template with the new one's scheduling directives."""
     metadata = msgspec.structs.replace(
         template.metadata, labels=new.metadata.labels, annotations=new.metadata.annotations
     )
     spec = msgspec.structs.replace(
         template.spec,
-        affinity=_with_node_affinity(template.spec.affinity, new.spec.affinity),
+        affinity=_replace_node_affinity(template.spec.affinity, new.spec.affinity),
         node_selector=new.spec.node_selector,
         tolerations=new.spec.tolerations,
         scheduling_gates=new.spec.scheduling_gates,
@@ -293,7 +293,7 @@ def _with_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemp
     return msgspec.structs.replace(template, metadata=metadata, spec=spec)
 
 
-def _with_node_affinity(affinity: Affinity | None, new: Affinity | None) -> Affinity | None:
+def _replace_node_affinity(affinity: Affinity | None, new: Affinity | None) -> Affinity | None:
     if new is None:
         # Node affinity may be removed, and an affinity that is then empty too.
         rest = msgspec.structs.replace(affinity or Affinity(), node_affinity=None)
@@ -301,17 +301,17 @@ def _with_node_affinity(affinity: Affinity | None, new: Affinity | None) -> Affi
     return msgspec.structs.replace(affinity or Affinity(), node_affinity=new.node_affinity)
 
 
-def _with_resources(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
+def _replace_resources(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
     """Return the template with the new one's requests and limits of containers."""
     spec: PodSpec = msgspec.structs.replace(
         template.spec,
-        containers=_containers_with_resources(template.spec.containers, new.spec.containers),
-        init_containers=_containers_with_resources(template.spec.init_containers, new.spec.init_containers),
+        containers=_replace_container_resources(template.spec.containers, new.spec.containers),
+        init_containers=_replace_container_resources(template.spec.init_containers, new.spec.init_containers),
     )
     return msgspec.structs.replace(template, spec=spec)
 
 
-def _containers_with_resources(old: tuple[Container, ...], new: tuple[Container, ...]) -> tuple[Container, ...]:
+def _replace_container_resources(old: tuple[Container, ...], new: tuple[Container, ...]) -> tuple[Container, ...]:
     if len(old) != len(new):
         return old
     return tuple(

@@ -44,7 +44,7 @@ def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
     pod = spec.template.spec
     containers = {container.name for container in (*pod.containers, *pod.init_containers)}
     for i, rule in enumerate(policy.rules):
-        yield from _failure_rule(f"{path}.rules[{i}]", rule, spec, containers)
+        yield from _validate_failure_rule(f"{path}.rules[{i}]", rule, spec, containers)
 
 
 def success_policy(path: str, spec: JobSpec) -> Errors:
@@ -63,17 +63,17 @@ def success_policy(path: str, spec: JobSpec) -> Errors:
     if spec.completions is None:
         return  # another rule refuses this Job
     for i, rule in enumerate(policy.rules):
-        yield from _success_rule(f"{path}.rules[{i}]", rule, spec.completions)
+        yield from _validate_success_rule(f"{path}.rules[{i}]", rule, spec.completions)
 
 
-def _failure_rule(path: str, rule: PodFailurePolicyRule, spec: JobSpec, containers: Collection[str]) -> Errors:
+def _validate_failure_rule(path: str, rule: PodFailurePolicyRule, spec: JobSpec, containers: Collection[str]) -> Errors:
     if rule.action == "FailIndex":
         if spec.backoff_limit_per_index is None:
             yield invalid(f"{path}.action", rule.action, "requires the backoffLimitPerIndex to be set")
     else:
         yield from _validate_choice(f"{path}.action", rule.action, _ACTIONS)
     if rule.on_exit_codes is not None:
-        yield from _exit_codes(f"{path}.onExitCodes", rule.on_exit_codes, containers)
+        yield from _validate_exit_codes(f"{path}.onExitCodes", rule.on_exit_codes, containers)
     if rule.on_pod_conditions:
         yield from _validate_conditions(f"{path}.onPodConditions", rule.on_pod_conditions)
         if rule.on_exit_codes is not None:
@@ -90,7 +90,9 @@ def _validate_choice(path: str, value: str, words: Sequence[str]) -> Errors:
         yield unsupported(path, value, words)
 
 
-def _exit_codes(path: str, codes: PodFailurePolicyOnExitCodesRequirement, containers: Collection[str]) -> Errors:
+def _validate_exit_codes(
+    path: str, codes: PodFailurePolicyOnExitCodesRequirement, containers: Collection[str]
+) -> Errors:
     yield from _validate_choice(f"{path}.operator", codes.operator, _OPERATORS)
     if codes.container_name is not None and codes.container_name not in containers:
         sentence = "must be one of the container or initContainer names in the pod template"
@@ -119,7 +121,7 @@ def _validate_conditions(path: str, patterns: tuple[PodFailurePolicyOnPodConditi
         yield from _validate_choice(f"{path}[{i}].status", pattern.status, _STATUSES)
 
 
-def _success_rule(path: str, rule: SuccessPolicyRule, completions: int) -> Errors:
+def _validate_success_rule(path: str, rule: SuccessPolicyRule, completions: int) -> Errors:
     text, count = rule.succeeded_indexes, rule.succeeded_count
     if text is None and count is None:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")

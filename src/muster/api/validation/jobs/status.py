@@ -44,7 +44,7 @@ def status_update(new: Job, old: Job) -> Errors:
     yield from _validate_history(new, old)
 
 
-def _condition_error(sentence: str) -> FieldError:
+def _make_condition_error(sentence: str) -> FieldError:
     return invalid(_CONDITIONS, NO_VALUE, sentence)
 
 
@@ -61,7 +61,7 @@ def _validate_counts(status: JobStatus) -> Errors:
 
 def _validate_uncounted_pods(pods: UncountedTerminatedPods | None) -> Errors:
     seen: set[str] = set()
-    for path, uid in _uncounted_uids(pods):
+    for path, uid in _list_uncounted_uids(pods):
         if not uid:
             yield invalid(path, uid, "must not be empty")
         elif uid in seen:
@@ -69,7 +69,7 @@ def _validate_uncounted_pods(pods: UncountedTerminatedPods | None) -> Errors:
         seen.add(uid)
 
 
-def _uncounted_uids(pods: UncountedTerminatedPods | None) -> Iterator[tuple[str, str]]:
+def _list_uncounted_uids(pods: UncountedTerminatedPods | None) -> Iterator[tuple[str, str]]:
     if pods is None:
         return
     for field, uids in (("succeeded", pods.succeeded), ("failed", pods.failed)):
@@ -85,9 +85,9 @@ def _validate_conditions(status: JobStatus, before: JobStatus) -> Errors:
     complete, failed = is_true(status.conditions, "Complete"), is_true(status.conditions, "Failed")
     target = is_true(status.conditions, "FailureTarget")
     if complete and failed and _has_changed(status, before, "Complete", "Failed"):
-        yield _condition_error("cannot set Complete=True and Failed=true conditions")
+        yield _make_condition_error("cannot set Complete=True and Failed=true conditions")
     if complete and target and _has_changed(status, before, "Complete", "FailureTarget"):
-        yield _condition_error("cannot set Complete=True and FailureTarget=true conditions")
+        yield _make_condition_error("cannot set Complete=True and FailureTarget=true conditions")
 
 
 def _validate_times(status: JobStatus, before: JobStatus) -> Errors:
@@ -108,10 +108,10 @@ def _validate_end(status: JobStatus, before: JobStatus) -> Errors:
     failed, complete = is_true(status.conditions, "Failed"), is_true(status.conditions, "Complete")
     looked_at = _has_changed(status, before, "Failed") or status.failed_indexes != before.failed_indexes
     if failed and looked_at and not is_true(status.conditions, "FailureTarget"):
-        yield _condition_error("cannot set Failed=True condition without the FailureTarget=true condition")
+        yield _make_condition_error("cannot set Failed=True condition without the FailureTarget=true condition")
     looked_at = _has_changed(status, before, "Complete", "SuccessCriteriaMet")
     if complete and looked_at and not is_true(status.conditions, "SuccessCriteriaMet"):
-        yield _condition_error("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
+        yield _make_condition_error("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
     if not (failed or complete):
         return
     ended = not is_finished(before)
@@ -132,10 +132,10 @@ def _validate_indexes(job: Job, before: JobStatus) -> Errors:
     completed_changed = status.completed_indexes != before.completed_indexes
     failed_changed = status.failed_indexes != before.failed_indexes
     if completed_changed and completions is not None:
-        yield from _format("completedIndexes", status.completed_indexes, completions)
+        yield from _validate_format("completedIndexes", status.completed_indexes, completions)
     per_index = job.spec.backoff_limit_per_index is not None
     if failed_changed and completions is not None and per_index and status.failed_indexes is not None:
-        yield from _format("failedIndexes", status.failed_indexes, completions)
+        yield from _validate_format("failedIndexes", status.failed_indexes, completions)
     if completed_changed and status.completed_indexes and job.spec.completion_mode != INDEXED:
         sentence = "cannot set non-empty completedIndexes when non-indexed completion mode"
         yield invalid("status.completedIndexes", status.completed_indexes, sentence)
@@ -149,7 +149,7 @@ def _validate_indexes(job: Job, before: JobStatus) -> Errors:
             yield invalid("status.failedIndexes", status.failed_indexes, sentence)
 
 
-def _format(field: str, text: str, completions: int) -> Errors:
+def _validate_format(field: str, text: str, completions: int) -> Errors:
     try:
         indexes.count(text, completions)
     except indexes.IndexesError as error:
@@ -166,12 +166,12 @@ def _validate_success(job: Job) -> Errors:
     status = job.status
     met = is_true(status.conditions, "SuccessCriteriaMet")
     if met and is_true(status.conditions, "Failed"):
-        yield _condition_error("cannot set SuccessCriteriaMet=True and Failed=true conditions")
+        yield _make_condition_error("cannot set SuccessCriteriaMet=True and Failed=true conditions")
     if met and is_true(status.conditions, "FailureTarget"):
-        yield _condition_error("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
+        yield _make_condition_error("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
     if job.spec.success_policy is not None and not met and is_true(status.conditions, "Complete"):
         sentence = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
-        yield _condition_error(sentence)
+        yield _make_condition_error(sentence)
 
 
 def _validate_history(new: Job, old: Job) -> Errors:
@@ -179,7 +179,7 @@ def _validate_history(new: Job, old: Job) -> Errors:
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
         if is_true(before.conditions, type_) and not is_true(status.conditions, type_):
-            yield _condition_error(f"cannot disable the terminal {type_}=True condition")
+            yield _make_condition_error(f"cannot disable the terminal {type_}=True condition")
     if status.failed < before.failed:
         yield invalid("status.failed", status.failed, "cannot decrease the failed counter")
     # An Indexed Job may have been scaled down before its parallelism changed. Upstream requires that completions and
@@ -193,7 +193,7 @@ def _validate_history(new: Job, old: Job) -> Errors:
         yield required("status.startTime", "startTime cannot be removed for unsuspended job")
     met, met_before = is_true(status.conditions, "SuccessCriteriaMet"), is_true(before.conditions, "SuccessCriteriaMet")
     if met_before and not met:
-        yield _condition_error("cannot disable the SuccessCriteriaMet=True condition")
+        yield _make_condition_error("cannot disable the SuccessCriteriaMet=True condition")
     if is_true(before.conditions, "Complete") and not met_before and met:
         sentence = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        yield _condition_error(sentence)
+        yield _make_condition_error(sentence)

@@ -24,7 +24,7 @@ _REASONS = (
 def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
     """Yield the errors in the failure policy of a JobSet."""
     if any(rule.action in _ACTIONS_OF_ONE_JOB for rule in policy.rules):
-        yield from _restarted_alone(roles)
+        yield from _validate_restarted_alone(roles)
     known = {role.name for role in roles}
     by_name: dict[str, list[int]] = {}
     for i, rule in enumerate(policy.rules):
@@ -37,7 +37,7 @@ def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJ
             yield invalid(f"{path}.rules[{indices[1]}].name", name, sentence)
 
 
-def _restarted_alone(roles: Sequence[ReplicatedJob]) -> Errors:
+def _validate_restarted_alone(roles: Sequence[ReplicatedJob]) -> Errors:
     for i, role in enumerate(roles):
         if role.replicas > _MAX_REPLICAS:
             sentence = (

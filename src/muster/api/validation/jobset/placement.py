@@ -17,7 +17,7 @@ def exclusive_placement(job_set: JobSet) -> Errors:
         yield from _validate_topology(f"spec.replicatedJobs[{i}].template.metadata.annotations", own)
         asked = (said if names.EXCLUSIVE_TOPOLOGY in said else {}) | own
         if names.EXCLUSIVE_TOPOLOGY in asked and names.NODE_SELECTOR_STRATEGY in asked:
-            yield from _label_of_nodes(f"spec.replicatedJobs[{i}].name", job_set, role)
+            yield from _validate_label_of_nodes(f"spec.replicatedJobs[{i}].name", job_set, role)
 
 
 def _validate_topology(path: str, annotations: Mapping[str, str]) -> Errors:
@@ -26,7 +26,7 @@ def _validate_topology(path: str, annotations: Mapping[str, str]) -> Errors:
         yield from make_errors(f"{path}[{names.EXCLUSIVE_TOPOLOGY}]", key, label_key(key))
 
 
-def _label_of_nodes(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
+def _validate_label_of_nodes(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     value = f"{job_set.metadata.namespace}_{job_name(job_set, role.name, max(role.replicas, 1) - 1)}"
     sentences = (f"as value of the label {names.NAMESPACED_JOB} of nodes: {said}" for said in label_value(value))
     yield from make_errors(path, value, sentences)

@@ -42,7 +42,7 @@ def validate_job_set(job_set: JobSet) -> Errors:
             yield too_long("spec.managedBy", _MAX_NAME)
     earlier: set[str] = set()
     for i, role in enumerate(spec.replicated_jobs):
-        yield from _replicated_job(f"spec.replicatedJobs[{i}]", job_set, role, earlier)
+        yield from _validate_replicated_job(f"spec.replicatedJobs[{i}]", job_set, role, earlier)
         earlier.add(role.name)
     jobs = sum(role.replicas for role in spec.replicated_jobs)
     if jobs > _MOST_JOBS:
@@ -64,25 +64,27 @@ def validate_job_set(job_set: JobSet) -> Errors:
 
 def _validate_subdomain(path: str, value: str) -> Errors:
     yield from make_errors(path, value, dns_subdomain(value))
-    yield from make_errors(path, value, _or_too_long(value, _SUBDOMAIN_TOO_LONG))
+    yield from make_errors(path, value, _explain_label_or_length(value, _SUBDOMAIN_TOO_LONG))
 
 
-def _or_too_long(value: str, sentence: str) -> list[str]:
+def _explain_label_or_length(value: str, sentence: str) -> list[str]:
     """Return the errors in a DNS-1035 label, with a message of its own for a label that is too long."""
     return [sentence if message == _TOO_LONG else message for message in dns_1035_label(value)]
 
 
-def _replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Collection[str]) -> Errors:
+def _validate_replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Collection[str]) -> Errors:
     job = role.template.spec
     if (1 if job.parallelism is None else job.parallelism) * role.replicas > _MAX_INT32:
         sentence = f"the product of replicas and parallelism must not exceed {_MAX_INT32} for replicatedJob"
         yield invalid(f"{path}.replicas", role.replicas, f"{sentence} '{role.name}'")
-    yield from make_errors(f"{path}.groupName", role.group_name, _or_too_long(role.group_name, _GROUP_NAME_TOO_LONG))
+    yield from make_errors(
+        f"{path}.groupName", role.group_name, _explain_label_or_length(role.group_name, _GROUP_NAME_TOO_LONG)
+    )
     yield from _validate_names(f"{path}.name", job_set, role)
     yield from _validate_dependencies(f"{path}.dependsOn", role.name, role.depends_on, earlier)
     policy = job_set.spec.failure_policy
     if policy is not None and policy.restart_strategy == names.IN_PLACE_RESTART:
-        yield from _in_place(f"{path}.template.spec", role.name, job)
+        yield from _validate_in_place_restart(f"{path}.template.spec", role.name, job)
     yield from job_template(f"{path}.template", job_set, role)
 
 
@@ -90,10 +92,10 @@ def _validate_names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     """Check the longest names of Jobs and pods, which have the highest indexes."""
     last, job = max(role.replicas, 1) - 1, role.template.spec
     longest = naming.job_name(job_set, role.name, last)
-    yield from make_errors(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))
+    yield from make_errors(path, longest, _explain_label_or_length(longest, _JOB_NAME_TOO_LONG))
     if job.completion_mode == INDEXED and job.completions is not None:
         pod = naming.pod_host(job_set, role.name, last, max(job.completions, 1) - 1) + _SUFFIX
-        yield from make_errors(path, longest, _or_too_long(pod, _POD_NAME_TOO_LONG))
+        yield from make_errors(path, longest, _explain_label_or_length(pod, _POD_NAME_TOO_LONG))
 
 
 def _validate_dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Collection[str]) -> Errors:
@@ -104,7 +106,7 @@ def _validate_dependencies(path: str, role: str, on: tuple[DependsOn, ...], earl
             yield invalid(f"{path}[{i}].name", dependency.name, sentence)
 
 
-def _in_place(path: str, role: str, job: JobSpec) -> Errors:
+def _validate_in_place_restart(path: str, role: str, job: JobSpec) -> Errors:
     """Yield the errors in a Job whose containers restart in their pods."""
     when = "when in-place restart is enabled"
     if job.backoff_limit != _MAX_INT32:

@@ -44,7 +44,7 @@ def _validate_metadata(new: Any) -> list[FieldError]:
     return validate_created(new.metadata)
 
 
-def _changed_metadata(new: Any, old: Any) -> list[FieldError]:
+def _validate_changed_metadata(new: Any, old: Any) -> list[FieldError]:
     return validate_changed(new.metadata, old.metadata)
 
 
@@ -52,8 +52,8 @@ class Validation(Struct, frozen=True):
     """The rules of a kind beyond its schema: of new objects, of changes (new, old), and of changes of the status."""
 
     create: Create = _validate_metadata
-    update: Update = _changed_metadata
-    status: Update = _changed_metadata
+    update: Update = _validate_changed_metadata
+    status: Update = _validate_changed_metadata
 
 
 # The rules by `Kind.resource`.

@@ -34,14 +34,16 @@ _MAX_CONCURRENT_FLAVORS = 16
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
     """Return the errors in a new ClusterQueue with its defaults."""
     webhook = chain(
-        _validate_webhook_rules(queue.spec), _on_flavors(queue.spec, {}), _validate_annotations(queue.metadata)
+        _validate_webhook_rules(queue.spec), _validate_on_flavors(queue.spec, {}), _validate_annotations(queue.metadata)
     )
     return validate_created(queue.metadata, _validate_crd_rules(queue.spec), webhook)
 
 
 def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
     """Return the errors in a change of a ClusterQueue."""
-    return validate_changed(new.metadata, old.metadata, _validate_crd_rules(new.spec), _webhook_update(new, old))
+    return validate_changed(
+        new.metadata, old.metadata, _validate_crd_rules(new.spec), _validate_webhook_update(new, old)
+    )
 
 
 def _validate_crd_rules(spec: ClusterQueueSpec) -> Errors:
@@ -69,12 +71,12 @@ def _validate_webhook_rules(spec: ClusterQueueSpec) -> Errors:
     yield from label_selector("spec.namespaceSelector", spec.namespace_selector)
     yield from validate_weight(spec.fair_sharing)
     yield from _validate_sizes(spec)
-    yield from _concurrent_admission(spec)
+    yield from _validate_concurrent_admission(spec)
 
 
-def _webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
+def _validate_webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
     yield from _validate_webhook_rules(new.spec)
-    yield from _on_flavors(new.spec, _known_on_flavors(new.spec, old.spec))
+    yield from _validate_on_flavors(new.spec, _map_known_flavors(new.spec, old.spec))
     policies = new.spec.concurrent_admission_policy, old.spec.concurrent_admission_policy
     yield from validate_immutable("spec.concurrentAdmissionPolicy", *policies)
     yield from _validate_annotations(new.metadata)
@@ -92,7 +94,7 @@ def _list_flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
     return tuple(flavor.name for group in spec.resource_groups for flavor in group.flavors)
 
 
-def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
+def _map_known_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
     """Return the old object's `onFlavors` by check, which an update may keep; {} if the flavors of the queue changed.
 
     Older releases of Kueue allowed flavors there that the ClusterQueue does not have.
@@ -102,7 +104,7 @@ def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[s
     return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}
 
 
-def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) -> Errors:
+def _validate_on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) -> Errors:
     if spec.admission_checks_strategy is None:
         return
     flavors = _list_flavors(spec)
@@ -118,22 +120,24 @@ def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) ->
 def _validate_sizes(spec: ClusterQueueSpec) -> Errors:
     every = "across all resourceGroups"
     groups = spec.resource_groups
-    yield from _at_most(GROUPS, _MAX_FLAVORS, (group.flavors for group in groups), f"total number of flavors {every}")
+    yield from _validate_length(
+        GROUPS, _MAX_FLAVORS, (group.flavors for group in groups), f"total number of flavors {every}"
+    )
     covered = (group.covered_resources for group in groups)
-    yield from _at_most(GROUPS, _MAX_FLAVORS, covered, f"total number of covered resources {every}")
+    yield from _validate_length(GROUPS, _MAX_FLAVORS, covered, f"total number of covered resources {every}")
     for i, group in enumerate(groups):
         quotas = (flavor.resources for flavor in group.flavors)
         what = "number of flavor-resource combinations in a resourceGroup"
-        yield from _at_most(f"{GROUPS}[{i}]", _MAX_QUOTAS, quotas, what)
+        yield from _validate_length(f"{GROUPS}[{i}]", _MAX_QUOTAS, quotas, what)
 
 
-def _at_most(path: str, most: int, lists: Iterable[Collection[object]], what: str) -> Errors:
+def _validate_length(path: str, most: int, lists: Iterable[Collection[object]], noun: str) -> Errors:
     total = sum(map(len, lists))
     if total > most:
-        yield invalid(path, total, f"{what} must be \N{LESS-THAN OR EQUAL TO} {most}, got {total}")
+        yield invalid(path, total, f"{noun} must be \N{LESS-THAN OR EQUAL TO} {most}, got {total}")
 
 
-def _concurrent_admission(spec: ClusterQueueSpec) -> Errors:
+def _validate_concurrent_admission(spec: ClusterQueueSpec) -> Errors:
     policy = spec.concurrent_admission_policy
     if policy is None:
         return

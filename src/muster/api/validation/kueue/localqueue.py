@@ -17,16 +17,16 @@ def validate_create(queue: LocalQueue) -> list[FieldError]:
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """Return the errors in a change of a LocalQueue."""
     return validate_changed(
-        new.metadata, old.metadata, chain(_same_queue(new, old), validate_weight(new.spec.fair_sharing))
+        new.metadata, old.metadata, chain(_validate_same_queue(new, old), validate_weight(new.spec.fair_sharing))
     )
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
     """Return the errors in a change of the status. The engine reads past usage from the status after a restart."""
-    return validate_changed(new.metadata, old.metadata, _past_usage(new))
+    return validate_changed(new.metadata, old.metadata, _validate_past_usage(new))
 
 
-def _past_usage(queue: LocalQueue) -> Errors:
+def _validate_past_usage(queue: LocalQueue) -> Errors:
     sharing = queue.status.fair_sharing
     past = sharing.admission_fair_sharing_status if sharing is not None else None
     for resource, quantity in (past.consumed_resources if past is not None else {}).items():
@@ -34,7 +34,7 @@ def _past_usage(queue: LocalQueue) -> Errors:
         yield from not_negative(path, quantity)
 
 
-def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
+def _validate_same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
     # The rule applies once there is a name. The CRD's rule allows removing the name, Muster's does not.
     if old.spec.cluster_queue:
         yield from validate_immutable("spec.clusterQueue", new.spec.cluster_queue, old.spec.cluster_queue)

@@ -17,7 +17,9 @@ def validate_create(topology: Topology) -> list[FieldError]:
 def validate_update(new: Topology, old: Topology) -> list[FieldError]:
     """Return the errors in a change of a Topology, whose levels may change only above its hosts."""
     now, before = new.spec.levels, old.spec.levels
-    return validate_changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_validate_levels(now)])
+    return validate_changed(
+        new.metadata, old.metadata, [*_validate_changed_levels(now, before), *_validate_levels(now)]
+    )
 
 
 def _validate_levels(levels: tuple[TopologyLevel, ...]) -> Errors:
@@ -28,7 +30,7 @@ def _validate_levels(levels: tuple[TopologyLevel, ...]) -> Errors:
         yield invalid(_LEVELS, ARRAY, sentence)
 
 
-def _changed_levels(new: tuple[TopologyLevel, ...], old: tuple[TopologyLevel, ...]) -> Errors:
+def _validate_changed_levels(new: tuple[TopologyLevel, ...], old: tuple[TopologyLevel, ...]) -> Errors:
     if new != old and not (_ends_with_hosts(new) and _ends_with_hosts(old)):
         sentence = f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change"
         yield invalid(_LEVELS, ARRAY, sentence)

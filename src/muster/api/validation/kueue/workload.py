@@ -45,17 +45,17 @@ _KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "Workloa
 
 def validate_create(workload: Workload) -> list[FieldError]:
     """Return the errors in a new Workload with its defaults, which has no status yet."""
-    webhook = chain(_pod_sets(workload), _validate_annotations(workload))
+    webhook = chain(_validate_pod_sets(workload), _validate_annotations(workload))
     return validate_created(workload.metadata, _validate_spec(workload), webhook, namespaced=True)
 
 
 def validate_update(new: Workload, old: Workload) -> list[FieldError]:
     """Return the errors in a change of a Workload's metadata or spec."""
     webhook = chain(
-        _pod_sets(new),
+        _validate_pod_sets(new),
         workload_status.fits(new, old),
         _validate_annotations(new),
-        _same_pod_sets(new, old),
+        _validate_same_pod_sets(new, old),
         workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
@@ -81,7 +81,7 @@ def _validate_held_fields(new: Workload, old: Workload) -> Errors:
     if not holds(old, QUOTA_RESERVED):
         return
     now, before = new.spec, old.spec
-    for sentence in _changed_priority(now.priority_class_ref, before.priority_class_ref):
+    for sentence in _explain_changed_priority(now.priority_class_ref, before.priority_class_ref):
         yield invalid(ROOT, OBJECT, f"{sentence} while workload quota reserved")
     if now.queue_name != before.queue_name:
         yield invalid(ROOT, OBJECT, "queueName is immutable while workload quota reserved")
@@ -89,7 +89,7 @@ def _validate_held_fields(new: Workload, old: Workload) -> Errors:
         yield invalid(ROOT, OBJECT, "maximumExecutionTimeSeconds is immutable while workload quota reserved")
 
 
-def _changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
+def _explain_changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
     """Check a change of the priority class. Only the name of a WorkloadPriorityClass may change."""
     if now is None or before is None:
         if now is not before:
@@ -115,10 +115,10 @@ def _validate_spec(workload: Workload) -> Errors:
         yield invalid("spec.priorityClassRef", OBJECT, sentence)
 
 
-def _pod_sets(workload: Workload) -> Errors:
+def _validate_pod_sets(workload: Workload) -> Errors:
     path, podsets = "spec.podSets", workload.spec.pod_sets
     for i, podset in enumerate(podsets):
-        yield from _pod_set(f"{path}[{i}]", podset)
+        yield from _validate_pod_set(f"{path}[{i}]", podset)
     variable = sum(podset.min_count is not None for podset in podsets)
     if variable > 1:
         yield invalid(path, variable, "at most one podSet can use minCount")
@@ -126,7 +126,7 @@ def _pod_sets(workload: Workload) -> Errors:
         yield invalid(path, variable, "partial admission and elastic job cannot be used together")
 
 
-def _pod_set(path: str, podset: PodSet) -> Errors:
+def _validate_pod_set(path: str, podset: PodSet) -> Errors:
     meta, spec = podset.template.metadata, podset.template.spec
     yield from validate_labels(f"{path}.template.metadata.labels", meta.labels)
     yield from validate_annotations(f"{path}.template.metadata.annotations", meta.annotations)
@@ -179,7 +179,7 @@ def _is_int32(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and -_INT32 <= int(text) < _INT32
 
 
-def _same_pod_sets(new: Workload, old: Workload) -> Errors:
+def _validate_same_pod_sets(new: Workload, old: Workload) -> Errors:
     """Check that podsets only lose pods while quota is held. Podsets of an elastic Workload may also grow (Muster)."""
     if not holds(old, QUOTA_RESERVED):
         return

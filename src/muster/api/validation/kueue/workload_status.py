@@ -82,14 +82,14 @@ def fits(new: Workload, old: Workload) -> Errors:
     known = sorted(podset.name for podset in new.spec.pod_sets)
     for i, check in enumerate(new.status.admission_checks):
         for j, update in enumerate(check.pod_set_updates):
-            yield from _update(f"{_CHECKS}[{i}].podSetUpdates[{j}]", update, known)
+            yield from _validate_update(f"{_CHECKS}[{i}].podSetUpdates[{j}]", update, known)
 
 
 def check_status_change(new: Workload, old: Workload) -> Errors:
     """Check the changes of the status: released quota, admission, ready checks (rules of Kueue's webhook)."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _validate_released_quota(new, old)
-    yield from _same_admission(new, old)
+    yield from _validate_same_admission(new, old)
     checks = {check.name: check for check in new.status.admission_checks}
     for i, was in enumerate(old.status.admission_checks):
         now = checks.get(was.name)
@@ -158,10 +158,10 @@ def _validate_admission(new: Workload, old: Workload) -> Errors:
         if assignment.name not in known:
             yield not_found(f"{path}.name", assignment.name)
         for resource, quantity in assignment.resource_usage.items():
-            yield from _shared_out(f"{path}.resourceUsage[{resource}]", resource, quantity, assignment.count)
+            yield from _validate_shared_out(f"{path}.resourceUsage[{resource}]", resource, quantity, assignment.count)
 
 
-def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
+def _validate_shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
     """Check that a podset's usage is a multiple of its count, because each pod that ends releases an equal part."""
     try:
         used = parse_amount(resource, quantity)
@@ -177,8 +177,8 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
 def _validate_reclaimable_pods(new: Workload, old: Workload) -> Errors:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
     # A podset that shrank has such a count until a controller updates it (kueue#12670).
-    stale = _reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
-    for name, count in _reclaimable_counts(new).items():
+    stale = _map_reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
+    for name, count in _map_reclaimable_counts(new).items():
         path = f"{_RECLAIMABLE}[{name}]"
         if name not in sizes:
             yield unsupported(f"{path}.name", name, sizes)
@@ -188,8 +188,8 @@ def _validate_reclaimable_pods(new: Workload, old: Workload) -> Errors:
 
 def _validate_released_quota(new: Workload, old: Workload) -> Errors:
     """Check that reclaimablePods never decrease, except for a podset that shrank (kueue#12958)."""
-    counts, shrunk = _reclaimable_counts(new), _find_shrunk_podsets(new, old)
-    before = {name: count for name, count in _reclaimable_counts(old).items() if name not in shrunk}
+    counts, shrunk = _map_reclaimable_counts(new), _find_shrunk_podsets(new, old)
+    before = {name: count for name, count in _map_reclaimable_counts(old).items() if name not in shrunk}
     for name, count in before.items():
         if counts.get(name, count) < count:
             yield invalid(f"{_RECLAIMABLE}[{name}].count", counts[name], f"cannot be less than {count}")
@@ -198,7 +198,7 @@ def _validate_released_quota(new: Workload, old: Workload) -> Errors:
             yield required(f"{_RECLAIMABLE}[{name}]", "cannot be removed")
 
 
-def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
+def _map_reclaimable_counts(workload: Workload) -> Mapping[str, int]:
     return {each.name: each.count for each in workload.status.reclaimable_pods}
 
 
@@ -209,11 +209,11 @@ def _find_shrunk_podsets(new: Workload, old: Workload) -> Collection[str]:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
     admissions = (each.status.admission for each in (new, old))
     got = (assignment for each in admissions if each is not None for assignment in each.pod_set_assignments)
-    had = chain(((each.name, each.count or 0) for each in got), _reclaimable_counts(old).items())
+    had = chain(((each.name, each.count or 0) for each in got), _map_reclaimable_counts(old).items())
     return {name for name, count in had if count > sizes.get(name, 0)}
 
 
-def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
+def _validate_update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
     if update.name not in known:
         yield unsupported(f"{path}.name", update.name, known)
     yield from toleration_keys(f"{path}.tolerations", update.tolerations)
@@ -222,17 +222,17 @@ def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
     yield from validate_labels(f"{path}.labels", update.labels)
 
 
-def _same_admission(new: Workload, old: Workload) -> Errors:
+def _validate_same_admission(new: Workload, old: Workload) -> Errors:
     """Check that an admission does not change until it is removed. Delayed placements and elastic sizes may change."""
     now, before = new.status.admission, old.status.admission
     if now is None or before is None or now == before:
         return
     if len(now.pod_set_assignments) == len(before.pod_set_assignments):
-        before = _with_changeable(before, now, sizes=is_elastic(new.metadata.annotations))
+        before = _replace_changeable_fields(before, now, sizes=is_elastic(new.metadata.annotations))
     yield from validate_unchanged(_ADMISSION, now, before)
 
 
-def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
+def _replace_changeable_fields(old: Admission, new: Admission, *, sizes: bool) -> Admission:
     """Return the old admission, with the fields that may change taken from the new one."""
     pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
     return msgspec.structs.replace(

@@ -80,9 +80,9 @@ def validate_containers(path: str, containers: tuple[Container, ...], pod: PodFa
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
         seen.add(container.name)
-        yield from _hooks_and_probes(place, container, pod)
+        yield from _validate_hooks_and_probes(place, container, pod)
         yield from _restart_policy(place, container)
-    yield from _host_ports(path, containers)
+    yield from _validate_host_ports(path, containers)
 
 
 def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
@@ -99,9 +99,9 @@ def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Co
             yield duplicate(f"{place}.name", container.name)
         elif container.name:
             seen.add(container.name)
-        yield from _host_ports(path, (container,))
+        yield from _validate_host_ports(path, (container,))
         if is_sidecar(container):
-            yield from _hooks_and_probes(place, container, pod)
+            yield from _validate_hooks_and_probes(place, container, pod)
             continue
         for field, value in (
             ("lifecycle", container.lifecycle),
@@ -178,7 +178,7 @@ def _validate_common_fields(path: str, container: Container, pod: PodFacts) -> E
     yield from container_context(f"{path}.securityContext", container.security_context, host_users=pod.host_users)
 
 
-def _hooks_and_probes(path: str, container: Container, pod: PodFacts) -> Errors:
+def _validate_hooks_and_probes(path: str, container: Container, pod: PodFacts) -> Errors:
     if container.lifecycle is not None:
         yield from validate_lifecycle(f"{path}.lifecycle", container.lifecycle, pod.grace_seconds, pod.os)
     yield from liveness_or_startup(f"{path}.livenessProbe", container.liveness_probe)
@@ -210,7 +210,7 @@ def _validate_ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
             yield unsupported(f"{place}.protocol", port.protocol, PROTOCOLS)
 
 
-def _host_ports(path: str, containers: tuple[Container, ...]) -> Errors:
+def _validate_host_ports(path: str, containers: tuple[Container, ...]) -> Errors:
     seen: set[str] = set()
     for i, container in enumerate(containers):
         for j, port in enumerate(container.ports):

@@ -48,7 +48,7 @@ def validate_environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
         else:
             yield from make_errors(f"{place}.name", variable.name, names.environment_variable(variable.name))
         if variable.value_from is not None:
-            yield from _value_from(f"{place}.valueFrom", variable.value_from, has_value=bool(variable.value))
+            yield from _validate_value_from(f"{place}.valueFrom", variable.value_from, has_value=bool(variable.value))
 
 
 def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
@@ -86,7 +86,7 @@ def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[
         yield required(f"{path}.fieldPath")
         return
     subscripted = _SUBSCRIPTED.fullmatch(selector.field_path)
-    problem = _conversion_problem(selector, subscripted)
+    problem = _find_conversion_problem(selector, subscripted)
     if problem:
         yield invalid(f"{path}.fieldPath", selector.field_path, f"error converting fieldPath: {problem}")
     elif subscripted:
@@ -111,7 +111,7 @@ def resource_selector(path: str, selector: ResourceFieldSelector, *, needs_conta
         yield from _validate_divisor(f"{path}.divisor", selector.resource, selector.divisor)
 
 
-def _conversion_problem(selector: ObjectFieldSelector, subscripted: re.Match[str] | None) -> str:
+def _find_conversion_problem(selector: ObjectFieldSelector, subscripted: re.Match[str] | None) -> str:
     if selector.api_version != "v1":
         return f"unsupported pod version: {selector.api_version}"
     if subscripted:
@@ -137,7 +137,7 @@ def _validate_divisor(path: str, resource: str, divisor: Quantity) -> Errors:
         yield invalid(path, resource, sentence)
 
 
-def _value_from(path: str, source: EnvVarSource, *, has_value: bool) -> Errors:
+def _validate_value_from(path: str, source: EnvVarSource, *, has_value: bool) -> Errors:
     number = 0
     if source.field_ref is not None:
         number += 1
@@ -155,7 +155,7 @@ def _value_from(path: str, source: EnvVarSource, *, has_value: bool) -> Errors:
         yield from _validate_key(f"{path}.secretKeyRef", source.secret_key_ref.name, source.secret_key_ref.key)
     if source.file_key_ref is not None:
         number += 1
-        yield from _file_key(f"{path}.fileKeyRef", source.file_key_ref)
+        yield from _validate_file_key(f"{path}.fileKeyRef", source.file_key_ref)
     if number == 0:
         options = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         yield invalid(path, "", f"must specify one of: {options}")
@@ -173,7 +173,7 @@ def _validate_key(path: str, name: str, key: str) -> Errors:
         yield from make_errors(f"{path}.key", key, names.config_key(key))
 
 
-def _file_key(path: str, selector: FileKeySelector) -> Errors:
+def _validate_file_key(path: str, selector: FileKeySelector) -> Errors:
     if not selector.key:
         yield required(f"{path}.key")
     else:

@@ -38,7 +38,7 @@ def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
     """Yield the errors in a liveness or startup probe, whose failure ends the container."""
     if probe is None:
         return
-    yield from _probe(path, probe)
+    yield from _validate_probe(path, probe)
     if probe.success_threshold != 1:
         yield invalid(f"{path}.successThreshold", probe.success_threshold, "must be 1")
 
@@ -47,7 +47,7 @@ def validate_readiness(path: str, probe: Probe | None) -> Errors:
     """Yield the errors in a readiness probe."""
     if probe is None:
         return
-    yield from _probe(path, probe)
+    yield from _validate_probe(path, probe)
     seconds = probe.termination_grace_period_seconds
     if seconds is not None:
         yield invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must not be set for readinessProbes")
@@ -78,7 +78,7 @@ def validate_port(path: str, value: int | str) -> Errors:
     yield from make_errors(path, value, names.port_name(value) if isinstance(value, str) else names.port_number(value))
 
 
-def _probe(path: str, probe: Probe) -> Errors:
+def _validate_probe(path: str, probe: Probe) -> Errors:
     yield from _validate_handler(path, probe, None)
     yield from not_negative(f"{path}.initialDelaySeconds", probe.initial_delay_seconds)
     yield from not_negative(f"{path}.timeoutSeconds", probe.timeout_seconds)
@@ -93,8 +93,8 @@ def _probe(path: str, probe: Probe) -> Errors:
 def _validate_handler(path: str, handler: Probe | LifecycleHandler, grace_seconds: int | None) -> Errors:
     actions: list[tuple[str, Any, Callable[[str, Any], Errors]]] = [
         ("exec", handler.exec, _exec),
-        ("httpGet", handler.http_get, _http_get),
-        ("tcpSocket", handler.tcp_socket, _tcp_socket),
+        ("httpGet", handler.http_get, _validate_http_get),
+        ("tcpSocket", handler.tcp_socket, _validate_tcp_socket),
     ]
     if isinstance(handler, Probe):
         actions.append(("grpc", handler.grpc, _validate_grpc))
@@ -115,7 +115,7 @@ def _exec(path: str, action: ExecAction) -> Errors:
         yield required(f"{path}.command")
 
 
-def _http_get(path: str, action: HTTPGetAction) -> Errors:
+def _validate_http_get(path: str, action: HTTPGetAction) -> Errors:
     if not action.path:
         yield required(f"{path}.path")
     yield from validate_port(f"{path}.port", action.port)
@@ -125,7 +125,7 @@ def _http_get(path: str, action: HTTPGetAction) -> Errors:
         yield from make_errors(f"{path}.httpHeaders", header.name, names.http_header(header.name))
 
 
-def _tcp_socket(path: str, action: TCPSocketAction) -> Errors:
+def _validate_tcp_socket(path: str, action: TCPSocketAction) -> Errors:
     yield from validate_port(f"{path}.port", action.port)
 
 

@@ -38,11 +38,11 @@ def validate_affinity(path: str, wishes: Affinity | None) -> Errors:
     if wishes is None:
         return
     if wishes.node_affinity is not None:
-        yield from _node_affinity(f"{path}.nodeAffinity", wishes.node_affinity)
+        yield from _validate_node_affinity(f"{path}.nodeAffinity", wishes.node_affinity)
     if wishes.pod_affinity is not None:
-        yield from _pod_affinity(f"{path}.podAffinity", wishes.pod_affinity)
+        yield from _validate_pod_affinity(f"{path}.podAffinity", wishes.pod_affinity)
     if wishes.pod_anti_affinity is not None:
-        yield from _pod_affinity(f"{path}.podAntiAffinity", wishes.pod_anti_affinity)
+        yield from _validate_pod_affinity(f"{path}.podAntiAffinity", wishes.pod_anti_affinity)
 
 
 def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
@@ -73,7 +73,7 @@ def spread_constraints(path: str, constraints: tuple[TopologySpreadConstraint, .
         yield from _spread_constraint(f"{path}[{i}]", constraint, constraints[i + 1 :])
 
 
-def _node_affinity(path: str, wishes: NodeAffinity) -> Errors:
+def _validate_node_affinity(path: str, wishes: NodeAffinity) -> Errors:
     if wishes.required_during_scheduling_ignored_during_execution is not None:
         yield from node_selector(f"{path}.{_REQUIRED}", wishes.required_during_scheduling_ignored_during_execution)
     for i, term in enumerate(wishes.preferred_during_scheduling_ignored_during_execution):
@@ -133,27 +133,29 @@ def _validate_field(path: str, expression: NodeSelectorRequirement) -> Errors:
         yield from make_errors(f"{path}.values[{i}]", value, names.dns_subdomain(value))
 
 
-def _pod_affinity(path: str, wishes: PodAffinity | PodAntiAffinity) -> Errors:
+def _validate_pod_affinity(path: str, wishes: PodAffinity | PodAntiAffinity) -> Errors:
     for i, term in enumerate(wishes.required_during_scheduling_ignored_during_execution):
-        yield from _pod_term(f"{path}.{_REQUIRED}[{i}]", term)
+        yield from _validate_pod_term(f"{path}.{_REQUIRED}[{i}]", term)
     for i, weighted in enumerate(wishes.preferred_during_scheduling_ignored_during_execution):
         place = f"{path}.{_PREFERRED}[{i}]"
         yield from _validate_weight(place, weighted.weight)
-        yield from _pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
+        yield from _validate_pod_term(f"{place}.podAffinityTerm", weighted.pod_affinity_term)
 
 
-def _pod_term(path: str, term: PodAffinityTerm) -> Errors:
+def _validate_pod_term(path: str, term: PodAffinityTerm) -> Errors:
     yield from label_selector(f"{path}.labelSelector", term.label_selector)
     yield from label_selector(f"{path}.namespaceSelector", term.namespace_selector)
     for name in term.namespaces:
         yield from make_errors(f"{path}.namespace", name, names.dns_label(name))
-    yield from _label_keys(path, term.match_label_keys, term.mismatch_label_keys, term.label_selector)
+    yield from _validate_label_keys(path, term.match_label_keys, term.mismatch_label_keys, term.label_selector)
     if not term.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     yield from label_key(f"{path}.topologyKey", term.topology_key)
 
 
-def _label_keys(path: str, match: tuple[str, ...], mismatch: tuple[str, ...], selector: LabelSelector | None) -> Errors:
+def _validate_label_keys(
+    path: str, match: tuple[str, ...], mismatch: tuple[str, ...], selector: LabelSelector | None
+) -> Errors:
     for field, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
             yield forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
@@ -182,12 +184,12 @@ def _validate_toleration(path: str, toleration: Toleration) -> Errors:
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         sentence = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield invalid(f"{path}.effect", toleration.effect, sentence)
-    yield from _toleration_value(path, toleration)
+    yield from _validate_toleration_value(path, toleration)
     if toleration.effect:
         yield from taint_effect(f"{path}.effect", toleration.effect)
 
 
-def _toleration_value(path: str, toleration: Toleration) -> Errors:
+def _validate_toleration_value(path: str, toleration: Toleration) -> Errors:
     value = toleration.value
     if toleration.operator in ("Equal", ""):
         if messages := names.label_value(value):
@@ -222,5 +224,5 @@ def _spread_constraint(
     ):
         if policy is not None and policy not in _NODE_POLICIES:
             yield unsupported(f"{path}.{field}", policy, _NODE_POLICIES)
-    yield from _label_keys(path, constraint.match_label_keys, (), constraint.label_selector)
+    yield from _validate_label_keys(path, constraint.match_label_keys, (), constraint.label_selector)
     yield from label_selector(f"{path}.labelSelector", constraint.label_selector)

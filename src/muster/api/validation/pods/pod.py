@@ -54,7 +54,7 @@ def validate_update(new: Pod, old: Pod) -> list[FieldError]:
 
 def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
     """Return the errors in a change of a pod's status, by its node or the scheduler."""
-    return list(_status_update(new, old))
+    return list(_validate_status_update(new, old))
 
 
 def validate_binding(binding: Binding) -> list[FieldError]:
@@ -107,21 +107,21 @@ def _update(new: Pod, old: Pod) -> Errors:
     yield from deadline_errors
     if deadline_errors and new.spec.active_deadline_seconds is not None:
         return
-    yield from _only_added_tolerations(new.spec.tolerations, old.spec.tolerations)
-    yield from _only_removed_gates(new.spec, old.spec)
+    yield from _validate_only_added_tolerations(new.spec.tolerations, old.spec.tolerations)
+    yield from _validate_only_removed_gates(new.spec, old.spec)
     if new.spec == old.spec:
         return
-    rest = _without_updatable(new.spec, old.spec)
+    rest = _restore_updatable_fields(new.spec, old.spec)
     if old.spec.scheduling_gates:
-        yield from _gated_node_selector(new.spec, old.spec)
-        yield from _gated_affinity(new.spec.affinity, old.spec.affinity)
+        yield from _validate_gated_node_selector(new.spec, old.spec)
+        yield from _validate_gated_affinity(new.spec.affinity, old.spec.affinity)
         rest = msgspec.structs.replace(
             rest,
             node_selector=old.spec.node_selector,
-            affinity=_with_old_node_affinity(rest.affinity, old.spec.affinity),
+            affinity=_restore_node_affinity(rest.affinity, old.spec.affinity),
         )
     if rest != old.spec:
-        changed = ", ".join(_changed_fields(rest, old.spec))
+        changed = ", ".join(_list_changed_fields(rest, old.spec))
         yield forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}\nchanged: {changed}")
 
 
@@ -136,7 +136,7 @@ def _validate_deadline(new: int | None, old: int | None) -> Errors:
         yield invalid(path, new, "must be less than or equal to previous value")
 
 
-def _only_added_tolerations(new: tuple[Toleration, ...], old: tuple[Toleration, ...]) -> Errors:
+def _validate_only_added_tolerations(new: tuple[Toleration, ...], old: tuple[Toleration, ...]) -> Errors:
     kept = {msgspec.structs.replace(toleration, toleration_seconds=None) for toleration in new}
     for toleration in old:
         if msgspec.structs.replace(toleration, toleration_seconds=None) not in kept:
@@ -146,7 +146,7 @@ def _only_added_tolerations(new: tuple[Toleration, ...], old: tuple[Toleration, 
     yield from validate_tolerations("spec.tolerations", new)
 
 
-def _only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
+def _validate_only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
     before = {gate.name for gate in old.scheduling_gates}
     for i, gate in enumerate(new.scheduling_gates):
         if gate.name not in before:
@@ -154,15 +154,15 @@ def _only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
             yield forbidden(f"spec.schedulingGates[{i}].name", sentence)
 
 
-def _without_updatable(new: PodSpec, old: PodSpec) -> PodSpec:
+def _restore_updatable_fields(new: PodSpec, old: PodSpec) -> PodSpec:
     """Return the new spec with the old values of the changeable fields."""
     grace = new.termination_grace_period_seconds
     if (old.termination_grace_period_seconds or 0) < 0 and grace == 1:
         grace = old.termination_grace_period_seconds
     return msgspec.structs.replace(
         new,
-        containers=_with_images(new.containers, old.containers),
-        init_containers=_with_images(new.init_containers, old.init_containers),
+        containers=_replace_images(new.containers, old.containers),
+        init_containers=_replace_images(new.init_containers, old.init_containers),
         active_deadline_seconds=old.active_deadline_seconds,
         scheduling_gates=old.scheduling_gates,
         tolerations=old.tolerations,
@@ -170,42 +170,42 @@ def _without_updatable(new: PodSpec, old: PodSpec) -> PodSpec:
     )
 
 
-def _with_images(containers: tuple[Container, ...], old: tuple[Container, ...]) -> tuple[Container, ...]:
-    return tuple(starmap(_with_image, zip(containers, old, strict=True)))
+def _replace_images(containers: tuple[Container, ...], old: tuple[Container, ...]) -> tuple[Container, ...]:
+    return tuple(starmap(_replace_image, zip(containers, old, strict=True)))
 
 
-def _with_image(container: Container, old: Container) -> Container:
+def _replace_image(container: Container, old: Container) -> Container:
     return msgspec.structs.replace(container, image=old.image)
 
 
-def _gated_node_selector(new: PodSpec, old: PodSpec) -> Errors:
+def _validate_gated_node_selector(new: PodSpec, old: PodSpec) -> Errors:
     if not old.node_selector.items() <= new.node_selector.items():
         sentence = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         yield invalid("spec.nodeSelector", new.node_selector, sentence)
 
 
-def _gated_affinity(new: Affinity | None, old: Affinity | None) -> Errors:
-    before = _required_terms(old)
+def _validate_gated_affinity(new: Affinity | None, old: Affinity | None) -> Errors:
+    before = _list_required_terms(old)
     if not before:
         return
-    now = _required_terms(new)
+    now = _list_required_terms(new)
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
     if len(now) != len(before):
         sentence = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         yield invalid(path, now, sentence)
         return
     for i, (term, old_term) in enumerate(zip(now, before, strict=True)):
-        if not _only_adds(term, old_term):
+        if not _has_only_additions(term, old_term):
             yield invalid(f"{path}[{i}]", term, "only additions are allowed (no mutations or deletions)")
 
 
-def _required_terms(affinity: Affinity | None) -> tuple[NodeSelectorTerm, ...]:
+def _list_required_terms(affinity: Affinity | None) -> tuple[NodeSelectorTerm, ...]:
     node: NodeAffinity | None = affinity.node_affinity if affinity is not None else None
     selector = node.required_during_scheduling_ignored_during_execution if node is not None else None
     return selector.node_selector_terms if selector is not None else ()
 
 
-def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
+def _has_only_additions(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
     if not (old.match_expressions or old.match_fields):
         return not (new.match_expressions or new.match_fields)  # an empty term matches no node
     return (
@@ -214,7 +214,7 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
     )
 
 
-def _with_old_node_affinity(affinity: Affinity | None, old: Affinity | None) -> Affinity | None:
+def _restore_node_affinity(affinity: Affinity | None, old: Affinity | None) -> Affinity | None:
     node = old.node_affinity if old is not None else None
     if affinity is None:
         return Affinity(node_affinity=node) if node is not None else None
@@ -222,12 +222,12 @@ def _with_old_node_affinity(affinity: Affinity | None, old: Affinity | None) -> 
     return None if old is None and replaced == Affinity() else replaced
 
 
-def _changed_fields(new: PodSpec, old: PodSpec) -> list[str]:
+def _list_changed_fields(new: PodSpec, old: PodSpec) -> list[str]:
     fields = zip(PodSpec.__struct_fields__, PodSpec.__struct_encode_fields__, strict=True)
     return [f"spec.{wire}" for field, wire in fields if getattr(new, field) != getattr(old, field)]
 
 
-def _status_update(new: Pod, old: Pod) -> Errors:
+def _validate_status_update(new: Pod, old: Pod) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
     status, before = new.status, old.status
     for i, condition in enumerate(status.conditions):
@@ -243,11 +243,11 @@ def _status_update(new: Pod, old: Pod) -> Errors:
         yield from make_errors("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
     yield from not_negative("status.observedGeneration", status.observed_generation)
     yield from validate_immutable("status.qosClass", status.qos_class, before.qos_class)
-    yield from _container_states(status, old)
+    yield from _validate_container_states(status, old)
     yield from _validate_addresses(status, before)
 
 
-def _container_states(status: PodStatus, old: Pod) -> Errors:
+def _validate_container_states(status: PodStatus, old: Pod) -> Errors:
     for field, now, before, containers in (
         ("containerStatuses", status.container_statuses, old.status.container_statuses, old.spec.containers),
         (

@@ -78,35 +78,35 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
         os=spec.os.name if spec.os is not None else None,
         host_users=spec.host_users is not False,
     )
-    yield from _resource_claims(f"{path}.resourceClaims", spec.resource_claims)
+    yield from _validate_resource_claims(f"{path}.resourceClaims", spec.resource_claims)
     yield from validate_containers(f"{path}.containers", spec.containers, facts)
     yield from init_containers(f"{path}.initContainers", spec.init_containers, spec.containers, facts)
     others = (*spec.containers, *spec.init_containers)
     yield from ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, others, facts)
     if spec.resources is not None:
-        yield from _pod_resources(f"{path}.resources", spec, spec.resources, facts)
-    yield from _host_network_ports(f"{path}.containers", spec, is_pod=is_pod)
+        yield from _validate_pod_resources(f"{path}.resources", spec, spec.resources, facts)
+    yield from _validate_host_network_ports(f"{path}.containers", spec, is_pod=is_pod)
     yield from _validate_choice(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
     yield from _validate_choice(f"{path}.dnsPolicy", spec.dns_policy, _DNS_POLICIES)
     yield from metadata.validate_labels(f"{path}.nodeSelector", spec.node_selector)
     yield from security.pod_context(f"{path}.securityContext", spec)
     yield from placement.validate_affinity(f"{path}.affinity", spec.affinity)
-    yield from _dns_config(f"{path}.dnsConfig", spec.dns_config, spec.dns_policy)
+    yield from _validate_dns_config(f"{path}.dnsConfig", spec.dns_config, spec.dns_policy)
     for i, gate in enumerate(spec.readiness_gates):
         messages = names.label_key(gate.condition_type)
         yield from make_errors(f"{path}.readinessGates[{i}].conditionType", gate.condition_type, messages)
     yield from placement.scheduling_gates(f"{path}.schedulingGates", spec.scheduling_gates)
     yield from placement.spread_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints)
-    yield from _host_users(path, spec)
+    yield from _validate_host_users(path, spec)
     yield from _validate_names(path, spec)
     yield from placement.validate_tolerations(f"{path}.tolerations", spec.tolerations)
-    yield from _host_aliases(f"{path}.hostAliases", spec.host_aliases)
+    yield from _validate_host_aliases(f"{path}.hostAliases", spec.host_aliases)
     yield from _validate_classes(path, spec)
     if spec.overhead:
         yield from container_resources(f"{path}.overhead", ResourceRequirements(limits=spec.overhead), ())
-    yield from _operating_system(path, spec)
-    yield from _scheduling_group(path, spec)
-    yield from _env_files(path, spec)
+    yield from _validate_operating_system(path, spec)
+    yield from _validate_scheduling_group(path, spec)
+    yield from _validate_env_files(path, spec)
 
 
 def containers_with_path(path: str, spec: PodSpec) -> Iterator[tuple[str, Container | EphemeralContainer]]:
@@ -134,7 +134,7 @@ def _is_int32(text: str) -> bool:
     return -(2**31) <= int(text) <= MAX_INT32
 
 
-def _resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
+def _validate_resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
     seen: set[str] = set()
     for i, claim in enumerate(claims):
         place = f"{path}[{i}]"
@@ -156,7 +156,7 @@ def _resource_claims(path: str, claims: tuple[PodResourceClaim, ...]) -> Errors:
                 yield from make_errors(f"{place}.{field}", name, names.dns_subdomain(name))
 
 
-def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, facts: PodFacts) -> Errors:
+def _validate_pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, facts: PodFacts) -> Errors:
     if facts.os == "windows":
         yield forbidden(path, "may not be set for a windows pod")
         return
@@ -189,7 +189,7 @@ def _validate_consistency(
                 yield invalid(place, format_canonical(quantity), sentence)
 
 
-def _host_network_ports(path: str, spec: PodSpec, *, is_pod: bool) -> Errors:
+def _validate_host_network_ports(path: str, spec: PodSpec, *, is_pod: bool) -> Errors:
     if not spec.host_network:
         return
     for i, container in enumerate(spec.containers):
@@ -199,7 +199,7 @@ def _host_network_ports(path: str, spec: PodSpec, *, is_pod: bool) -> Errors:
                 yield invalid(f"{path}[{i}].ports[{j}].hostPort", port.host_port, sentence)
 
 
-def _dns_config(path: str, config: PodDNSConfig | None, policy: str) -> Errors:
+def _validate_dns_config(path: str, config: PodDNSConfig | None, policy: str) -> Errors:
     if config is None:
         if policy == "None":
             yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
@@ -228,7 +228,7 @@ def _dns_config(path: str, config: PodDNSConfig | None, policy: str) -> Errors:
             yield required(f"{path}.options[{i}]", "must not be empty")
 
 
-def _host_users(path: str, spec: PodSpec) -> Errors:
+def _validate_host_users(path: str, spec: PodSpec) -> Errors:
     if spec.host_users is not False:
         return
     sentence = "when `hostUsers` is false"
@@ -267,7 +267,7 @@ def _validate_names(path: str, spec: PodSpec) -> Errors:
             yield from make_errors(f"{path}.{field}", value, names.dns_label(value))
 
 
-def _host_aliases(path: str, aliases: tuple[HostAlias, ...]) -> Errors:
+def _validate_host_aliases(path: str, aliases: tuple[HostAlias, ...]) -> Errors:
     for i, alias in enumerate(aliases):
         yield from ip_address(f"{path}[{i}].ip", alias.ip)
         for j, name in enumerate(alias.hostnames):
@@ -290,7 +290,7 @@ def preemption_policy(path: str, policy: str) -> Errors:
     yield from _validate_choice(path, policy, _PREEMPTION_POLICIES)
 
 
-def _operating_system(path: str, spec: PodSpec) -> Errors:
+def _validate_operating_system(path: str, spec: PodSpec) -> Errors:
     if spec.os is None:
         return
     if not spec.os.name:
@@ -304,7 +304,7 @@ def _operating_system(path: str, spec: PodSpec) -> Errors:
             yield from security.operating_system(f"{place}.securityContext", spec.os.name, context)
 
 
-def _scheduling_group(path: str, spec: PodSpec) -> Errors:
+def _validate_scheduling_group(path: str, spec: PodSpec) -> Errors:
     if spec.scheduling_group is None:
         return
     name = spec.scheduling_group.pod_group_name
@@ -315,7 +315,7 @@ def _scheduling_group(path: str, spec: PodSpec) -> Errors:
         yield from make_errors(place, name, names.dns_subdomain(name))
 
 
-def _env_files(path: str, spec: PodSpec) -> Errors:
+def _validate_env_files(path: str, spec: PodSpec) -> Errors:
     """Check that files of variables are in emptyDir volumes, where an init container writes them."""
     sources = {volume.name: volume for volume in spec.volumes}
     for place, container in containers_with_path(path, spec):

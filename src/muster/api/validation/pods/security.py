@@ -47,7 +47,7 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
     """Check the security context of a container."""
     if context is None:
         return
-    yield from _user_and_group(path, context)
+    yield from _validate_user_and_group(path, context)
     if context.proc_mount is not None:
         if context.proc_mount not in ("Default", "Unmasked"):
             yield unsupported(f"{path}.procMount", context.proc_mount, ("Default", "Unmasked"))
@@ -60,7 +60,7 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
             yield invalid(path, context, f"{clash} `privileged` to true")
         if context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add:
             yield invalid(path, context, f"{clash} `capabilities.Add` CAP_SYS_ADMIN")
-    yield from _app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
+    yield from _validate_app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
 
 
 def pod_context(path: str, spec: PodSpec) -> Errors:
@@ -73,7 +73,7 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
         return
     if context.fs_group is not None:
         yield from make_errors(f"{path}.fsGroup", context.fs_group, names.user_or_group_id(context.fs_group))
-    yield from _user_and_group(path, context)
+    yield from _validate_user_and_group(path, context)
     for i, group in enumerate(context.supplemental_groups):
         yield from make_errors(f"{path}.supplementalGroups[{i}]", group, names.user_or_group_id(group))
     if spec.share_process_namespace and spec.host_pid:
@@ -84,7 +84,7 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
         f"{path}.fsGroupChangePolicy", context.fs_group_change_policy, ("Always", "OnRootMismatch")
     )
     yield from _validate_seccomp(f"{path}.seccompProfile", context.seccomp_profile)
-    yield from _app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
+    yield from _validate_app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
     yield from _validate_choice(
         f"{path}.supplementalGroupsPolicy", context.supplemental_groups_policy, ("Merge", "Strict")
     )
@@ -105,7 +105,7 @@ def operating_system(path: str, os: str | None, context: SecurityContext | PodSe
                 yield forbidden(f"{path}.{name}", "cannot be set for a windows pod")
 
 
-def _user_and_group(path: str, context: SecurityContext | PodSecurityContext) -> Errors:
+def _validate_user_and_group(path: str, context: SecurityContext | PodSecurityContext) -> Errors:
     if context.run_as_user is not None:
         yield from make_errors(f"{path}.runAsUser", context.run_as_user, names.user_or_group_id(context.run_as_user))
     if context.run_as_group is not None:
@@ -133,7 +133,7 @@ def _validate_seccomp(path: str, profile: SeccompProfile | None) -> Errors:
         yield from paths.validate_relative_path(f"{path}.localhostProfile", profile.localhost_profile)
 
 
-def _app_armor(path: str, profile: AppArmorProfile | None) -> Errors:
+def _validate_app_armor(path: str, profile: AppArmorProfile | None) -> Errors:
     if profile is None:
         return
     local = profile.localhost_profile

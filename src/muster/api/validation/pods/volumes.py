@@ -111,7 +111,7 @@ def _list_sources(volume: Volume) -> Iterator[tuple[str, Any, Callable[[str, Any
             yield _WIRE_NAMES[field], source, rule
 
 
-def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Errors:
+def _validate_empty_dir(path: str, source: EmptyDirVolumeSource) -> Errors:
     if source.size_limit is None:
         return
     try:
@@ -123,7 +123,7 @@ def _empty_dir(path: str, source: EmptyDirVolumeSource) -> Errors:
             yield forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
-def _host_path(path: str, source: HostPathVolumeSource) -> Errors:
+def _validate_host_path(path: str, source: HostPathVolumeSource) -> Errors:
     if not source.path:
         yield required(f"{path}.path")
     else:
@@ -139,7 +139,7 @@ def _validate_secret(path: str, source: SecretVolumeSource) -> Errors:
     yield from _validate_items(f"{path}.items", source.items)
 
 
-def _config_map(path: str, source: ConfigMapVolumeSource) -> Errors:
+def _validate_config_map(path: str, source: ConfigMapVolumeSource) -> Errors:
     if not source.name:
         yield required(f"{path}.name")
     yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
@@ -160,13 +160,13 @@ def _validate_item(path: str, item: KeyToPath) -> Errors:
     yield from paths.file_mode(f"{path}.mode", item.mode)
 
 
-def _downward_api(path: str, source: DownwardAPIVolumeSource) -> Errors:
+def _validate_downward_api(path: str, source: DownwardAPIVolumeSource) -> Errors:
     yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
     for file in source.items:
-        yield from _downward_file(path, file)
+        yield from _validate_downward_file(path, file)
 
 
-def _downward_file(path: str, file: DownwardAPIVolumeFile) -> Errors:
+def _validate_downward_file(path: str, file: DownwardAPIVolumeFile) -> Errors:
     if not file.path:
         yield required(f"{path}.path")
     yield from paths.inside_and_not_reserved(f"{path}.path", file.path)
@@ -205,7 +205,7 @@ def _validate_projection(path: str, place: str, projection: VolumeProjection, se
             yield from _validate_unique_file(path, item.path, keys.name, seen)
     if projection.downward_api is not None:
         for file in projection.downward_api.items:
-            yield from _downward_file(f"{place}.downwardAPI", file)
+            yield from _validate_downward_file(f"{place}.downwardAPI", file)
             yield from _validate_unique_file(path, file.path, file.path, seen)
     if projection.service_account_token is not None:
         yield from _validate_token(path, f"{place}.serviceAccountToken", projection.service_account_token)
@@ -229,7 +229,7 @@ def _validate_token(path: str, place: str, token: ServiceAccountTokenProjection)
         yield from paths.inside_and_not_reserved(f"{path}.path", token.path)
 
 
-def _claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
+def _validate_claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
     if not source.claim_name:
         yield required(f"{path}.claimName")
 
@@ -291,8 +291,8 @@ def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
 
 # The sources in the order of upstream's checks, with None for a source whose fields are not checked.
 _RULES: dict[str, Callable[[str, Any], Errors] | None] = {
-    "empty_dir": _empty_dir,
-    "host_path": _host_path,
+    "empty_dir": _validate_empty_dir,
+    "host_path": _validate_host_path,
     "git_repo": None,
     "gce_persistent_disk": None,
     "aws_elastic_block_store": None,
@@ -301,15 +301,15 @@ _RULES: dict[str, Callable[[str, Any], Errors] | None] = {
     "iscsi": None,
     "glusterfs": None,
     "flocker": None,
-    "persistent_volume_claim": _claim,
+    "persistent_volume_claim": _validate_claim,
     "rbd": None,
     "cinder": None,
     "cephfs": None,
     "quobyte": None,
-    "downward_api": _downward_api,
+    "downward_api": _validate_downward_api,
     "fc": None,
     "flex_volume": None,
-    "config_map": _config_map,
+    "config_map": _validate_config_map,
     "azure_file": None,
     "vsphere_volume": None,
     "photon_persistent_disk": None,

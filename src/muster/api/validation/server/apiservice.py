@@ -6,7 +6,7 @@ from muster.api.validation.fields import Errors, invalid, make_errors, required
 from muster.api.validation.standard import Standard
 
 
-def _api_service(service: APIService) -> Errors:
+def _validate_api_service(service: APIService) -> Errors:
     spec = service.spec
     name = f"{spec.version}.{spec.group}"
     if service.metadata.name != name:
@@ -16,12 +16,12 @@ def _api_service(service: APIService) -> Errors:
     elif spec.version != "v1":
         yield required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     yield from make_errors("spec.version", spec.version, names.dns_1035_label(spec.version))
-    yield from _up_to(20000, "spec.groupPriorityMinimum", spec.group_priority_minimum)
-    yield from _up_to(1000, "spec.versionPriority", spec.version_priority)
+    yield from _validate_maximum(20000, "spec.groupPriorityMinimum", spec.group_priority_minimum)
+    yield from _validate_maximum(1000, "spec.versionPriority", spec.version_priority)
     yield from _validate_remote_service(spec) if spec.service is not None else _validate_local_service(spec)
 
 
-def _up_to(most: int, path: str, value: int) -> Errors:
+def _validate_maximum(most: int, path: str, value: int) -> Errors:
     if not 0 < value <= most:
         yield invalid(path, value, f"must be positive and less than {most}")
 
@@ -46,4 +46,4 @@ def _validate_remote_service(spec: APIServiceSpec) -> Errors:
         yield invalid("spec.insecureSkipTLSVerify", value=True, detail="may not be true if caBundle is present")
 
 
-API_SERVICE = Standard(_api_service, name=names.path_segment, namespaced=False)
+API_SERVICE = Standard(_validate_api_service, name=names.path_segment, namespaced=False)

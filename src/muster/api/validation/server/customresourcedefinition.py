@@ -67,7 +67,7 @@ def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition
 
 def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
     """Return the errors in a change of a definition's status."""
-    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_stored_versions(new)]
+    return [*changed_metadata(new.metadata, old.metadata, custom=True), *_validate_stored_versions(new)]
 
 
 def _validate_new_definition(definition: CustomResourceDefinition) -> Errors:
@@ -87,7 +87,7 @@ def _validate_changed_definition(new: CustomResourceDefinition, old: CustomResou
         yield from validate_immutable("spec.names.kind", new.spec.names.kind, old.spec.names.kind)
     yield from validate_immutable("spec.group", new.spec.group, old.spec.group)
     yield from validate_immutable("spec.names.plural", new.spec.names.plural, old.spec.names.plural)
-    yield from _stored_versions(new)
+    yield from _validate_stored_versions(new)
 
 
 def _validate_approval(definition: CustomResourceDefinition) -> Errors:
@@ -104,7 +104,7 @@ def _validate_approval(definition: CustomResourceDefinition) -> Errors:
         yield invalid(path, value, sentence)
 
 
-def _stored_versions(definition: CustomResourceDefinition) -> Errors:
+def _validate_stored_versions(definition: CustomResourceDefinition) -> Errors:
     known = {version.name for version in definition.spec.versions}
     for index, name in enumerate(definition.status.stored_versions):
         if name not in known:
@@ -182,7 +182,7 @@ def _validate_versions(versions: tuple[CustomResourceDefinitionVersion, ...]) ->
     for index, version in enumerate(versions):
         if version.schema is not None and version.schema.open_api_v3_schema is not None:
             alike = f"spec.versions[{index}]" if len(versions) > 1 else "spec"
-            yield from _selectable_types(alike, version.selectable_fields, version.schema.open_api_v3_schema)
+            yield from _validate_selectable_types(alike, version.selectable_fields, version.schema.open_api_v3_schema)
 
 
 def list_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
@@ -260,13 +260,13 @@ def _validate_subresources(path: str, subresources: CustomResourceSubresources) 
 
 
 def _validate_prefix(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Errors:
-    errors = list(_simple_path(path, value))
+    errors = list(_validate_simple_path(path, value))
     yield from errors
     if not errors and not value.startswith(prefixes):
         yield invalid(path, value, f"should be a json path {where}")
 
 
-def _simple_path(path: str, value: str) -> Errors:
+def _validate_simple_path(path: str, value: str) -> Errors:
     """Yield the errors in a path of names, such as `.spec.replicas`."""
     if not value.startswith("."):
         yield invalid(path, value, "must be a simple json path starting with .")
@@ -298,13 +298,13 @@ def _validate_selectable_fields(path: str, fields: tuple[SelectableField, ...]) 
         if not field.json_path:
             yield required(where)
             continue
-        yield from _simple_path(where, field.json_path)
+        yield from _validate_simple_path(where, field.json_path)
         if field.json_path in seen:
             yield duplicate(where, field.json_path)
         seen.add(field.json_path)
 
 
-def _selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Mapping[str, Any]) -> Errors:
+def _validate_selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Mapping[str, Any]) -> Errors:
     """Check that selectable fields exist and have scalar values."""
     for index, field in enumerate(fields):
         where = f"{path}.selectableFields[{index}].jsonPath"

@@ -53,7 +53,7 @@ def validate_cluster_update(
 
 def _validate_body(obj: Role | ClusterRole | _Binding, *, namespaced: bool) -> Errors:
     if isinstance(obj, _Binding):
-        yield from _role_ref(obj.role_ref, namespaced=namespaced)
+        yield from _validate_role_ref(obj.role_ref, namespaced=namespaced)
         for i, subject in enumerate(obj.subjects):
             yield from _validate_subject(f"subjects[{i}]", subject, namespaced=namespaced)
         return
@@ -86,7 +86,7 @@ def _validate_rule(path: str, rule: PolicyRule, *, namespaced: bool) -> Errors:
         yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
-def _role_ref(ref: RoleRef, *, namespaced: bool) -> Errors:
+def _validate_role_ref(ref: RoleRef, *, namespaced: bool) -> Errors:
     if ref.api_group != GROUP:
         yield unsupported("roleRef.apiGroup", ref.api_group, [GROUP])
     kinds = [ROLE.kind, CLUSTER_ROLE.kind] if namespaced else [CLUSTER_ROLE.kind]

@@ -70,12 +70,12 @@ def list_inner_schemas(path: str, schema: Schema) -> Iterator[tuple[str, Schema,
 def _validate_node(path: str, schema: Schema, untyped: str) -> Errors:
     yield from _validate_keywords(path, schema)
     yield from _validate_type(path, schema, untyped)
-    yield from _shape(path, schema, root=untyped == _ROOT)
+    yield from _validate_shape(path, schema, root=untyped == _ROOT)
     if untyped == _ROOT or schema.get(EMBEDDED):
-        yield from _type_meta(path, schema)
-    yield from _int_or_string(path, schema)
+        yield from _validate_type_meta(path, schema)
+    yield from _validate_int_or_string(path, schema)
     yield from _list(path, schema)
-    yield from _map(path, schema)
+    yield from _validate_map(path, schema)
     # As in upstream, the structure must declare the fields of validating schemas only at the root.
     yield from _validate_judgements(path, schema, schema if untyped == _ROOT else None)
     yield from _validate_rules(path, schema)
@@ -110,7 +110,7 @@ def _validate_type(path: str, schema: Schema, untyped: str) -> Errors:
         yield invalid(f"{path}.type", type_, "must be object at the root")
 
 
-def _shape(path: str, schema: Schema, *, root: bool) -> Errors:
+def _validate_shape(path: str, schema: Schema, *, root: bool) -> Errors:
     others = schema.get("additionalProperties")
     if schema.get("type") == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")
@@ -127,7 +127,7 @@ def _shape(path: str, schema: Schema, *, root: bool) -> Errors:
             yield required(f"{path}.properties", f"must not be empty if {EMBEDDED} is true without {PRESERVE}")
 
 
-def _type_meta(path: str, schema: Schema) -> Errors:
+def _validate_type_meta(path: str, schema: Schema) -> Errors:
     properties = schema.get("properties") or {}
     for name in ("apiVersion", "kind"):
         type_ = properties.get(name, {}).get("type", "string")
@@ -144,7 +144,7 @@ def _type_meta(path: str, schema: Schema) -> Errors:
         yield forbidden(where, sentence)
 
 
-def _int_or_string(path: str, schema: Schema) -> Errors:
+def _validate_int_or_string(path: str, schema: Schema) -> Errors:
     if not schema.get(INT_OR_STRING):
         return
     for other in (PRESERVE, EMBEDDED):
@@ -236,7 +236,7 @@ def _validate_rules(path: str, schema: Schema) -> Errors:
             yield unsupported(f"{where}.reason", rule["reason"], REASONS)
 
 
-def _map(path: str, schema: Schema) -> Errors:
+def _validate_map(path: str, schema: Schema) -> Errors:
     kind = schema.get(MAP_TYPE)
     if kind is None:
         return
@@ -281,7 +281,7 @@ def _validate_judgement(path: str, judge: Schema, structure: Schema | None) -> E
             yield forbidden(f"{path}.{keyword}", sentence)
     for where, member, inner in _list_judged_schemas(path, judge, structure):
         if structure is not None and inner is None:
-            yield required(_structural_place(where), f"because it is defined in {where}")
+            yield required(_find_structural_path(where), f"because it is defined in {where}")
         else:
             yield from _validate_judgement(where, member, inner)
     yield from _validate_judgements(path, judge, structure)
@@ -299,7 +299,7 @@ def _list_judged_schemas(
         yield f"{path}.items", judge["items"], items if isinstance(items, Mapping) else None
 
 
-def _structural_place(path: str) -> str:
+def _find_structural_path(path: str) -> str:
     """Return a path without its parts `allOf[0]` and the like: the path of the value in the structural schema."""
     steps = [step for step in path.split(".") if not step.startswith(("allOf[", "anyOf[", "oneOf[")) and step != "not"]
     return ".".join(steps)

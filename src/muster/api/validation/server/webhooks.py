@@ -67,7 +67,7 @@ def _validate_webhooks(webhooks: Sequence[ValidatingWebhook], compile: Compile) 
 
 
 def _validate_webhook(path: str, webhook: ValidatingWebhook) -> Errors:
-    yield from _fully_qualified(f"{path}.name", webhook.name)
+    yield from _validate_qualified_name(f"{path}.name", webhook.name)
     for i, rule in enumerate(webhook.rules):
         yield from rule_with_operations(f"{path}.rules[{i}]", rule)
     yield from _validate_choice(f"{path}.failurePolicy", webhook.failure_policy, FAILURE_POLICIES)
@@ -93,7 +93,7 @@ def _validate_choice(path: str, value: str | None, values: Iterable[str]) -> Err
         yield unsupported(path, value, values)
 
 
-def _fully_qualified(path: str, name: str) -> Errors:
+def _validate_qualified_name(path: str, name: str) -> Errors:
     if not name:
         yield required(path)
         return
@@ -129,7 +129,7 @@ def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
             yield required(place)
         elif "*" in values and len(values) > 1 and field in _PLURALS:
             yield invalid(place, values, f"if '*' is present, must not specify other {_PLURALS[field]}")
-    yield from _no_empty(f"{path}.apiVersions", rule.api_versions)
+    yield from _validate_not_empty(f"{path}.apiVersions", rule.api_versions)
     yield from _validate_resources(f"{path}.resources", rule.resources)
     for i, operation in enumerate(rule.operations):
         yield from _validate_choice(f"{path}.operations[{i}]", operation, OPERATIONS)
@@ -143,7 +143,7 @@ _PLURALS = {
 }
 
 
-def _no_empty(path: str, values: Sequence[str]) -> Errors:
+def _validate_not_empty(path: str, values: Sequence[str]) -> Errors:
     for i, value in enumerate(values):
         if not value:
             yield required(f"{path}[{i}]")
@@ -213,10 +213,10 @@ def _validate_service(path: str, service: ServiceReference) -> Errors:
         detail = "port is not valid: must be between 1 and 65535, inclusive"
         yield invalid(f"{path}.port", service.port, detail)
     if service.path is not None:
-        yield from _service_path(f"{path}.path", service.path)
+        yield from _validate_service_path(f"{path}.path", service.path)
 
 
-def _service_path(path: str, value: str) -> Errors:
+def _validate_service_path(path: str, value: str) -> Errors:
     """Check the URL path of a webhook's service: it has no query, and no empty segment but the last one.
 
     path: the path of the field.

@@ -150,7 +150,11 @@ def authority_of(cluster: ClusterConfig) -> bytes | None:
 def make_connection(
     invitation: Grant, cluster: ClusterConfig, token: str, authority: bytes, namespace: str = "default"
 ) -> ConnectionConfig:
-    """Return the settings with which a manager connects as this account, for a kubeconfig."""
+    """Return the settings with which a manager connects as this account, for a kubeconfig.
+
+    token: the token of the account.
+    authority: the certificates that the manager trusts, if `cluster` names none.
+    """
     trusted = structs.replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
     user = UserConfig(token=token)
     return ConnectionConfig(trusted, user, namespace, source="the invitation", context=invitation.name)

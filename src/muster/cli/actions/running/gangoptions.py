@@ -130,10 +130,10 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
     batch = structs.replace(batch.on(workers), name=batch.name or options["script"].name)
     directory = runoptions.working_directory("", on_this_machine=on_this_machine)
     number = int(Ids().hexadecimal(_DIGITS_OF_A_NUMBER), 16) + 1
-    return SlurmScript(batch, number, _muster_call(on_this_machine=on_this_machine), directory)
+    return SlurmScript(batch, number, _choose_muster_call(on_this_machine=on_this_machine), directory)
 
 
-def _muster_call(*, on_this_machine: bool) -> str:
+def _choose_muster_call(*, on_this_machine: bool) -> str:
     """Return the shell command with which a worker calls Muster.
 
     A worker on this machine calls this installation; in an image, `muster` must be on the PATH.
@@ -166,7 +166,7 @@ def _find_mpi_call(
         )
     if not launches or other:
         return ""
-    return _muster_call(on_this_machine=on_this_machine)
+    return _choose_muster_call(on_this_machine=on_this_machine)
 
 
 def sweep_from_options(options: dict[str, Any]) -> Sweep | None:

@@ -129,7 +129,7 @@ async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: boo
     main = asyncio.current_task()
     assert main is not None
     submitting = asyncio.create_task(submit(session.client, gang, say, named=named and not session.own), name="submit")
-    with _cancelling_on_signals(main) as ended_by:
+    with _cancel_on_signals(main) as ended_by:
         try:
             return await _stay_inside(session, gang, submitting)
         except asyncio.CancelledError:
@@ -179,7 +179,7 @@ async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[J
 
 
 @contextmanager
-def _cancelling_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
+def _cancel_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
     """Cancel `main` at the first termination signal; yield the list to which that signal is then added."""
     loop, signals, received = asyncio.get_running_loop(), list_heeded_signals(), list[int]()
 

@@ -40,10 +40,10 @@ def command(job: str, workers: int, role: str, force: bool, **options: Any) -> N
     A gang of `muster run` must be submitted with --elastic, because running workers otherwise keep their WORLD_SIZE.
     --force changes the size of any gang.
     """
-    ask(_scale(Target.of(options), job, workers, role, force=force))
+    ask(_scale_job(Target.of(options), job, workers, role, force=force))
 
 
-async def _scale(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
+async def _scale_job(target: Target, name: str, workers: int, role: str, *, force: bool) -> None:
     from muster.actions.jobs.scaling import ObjectionError, explain_later_sizes, scale
 
     async with connect(target) as session:

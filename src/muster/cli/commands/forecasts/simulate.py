@@ -129,7 +129,7 @@ def command(
             load_scenario(sys.stdin.buffer.read(), "stdin") if one == "-" else load_scenario(one) for one in scenarios
         ]
         cases = list_cases(loaded, [parse_sweep(one) for one in sweeps], seed)
-        with _deferring_interrupts(progress):
+        with _defer_interrupts(progress):
             if len(cases) > 1 or seeds is not None or sweeps:
                 if engine != "fast":
                     raise click.UsageError("--engine full plays one scenario with one seed")
@@ -223,7 +223,7 @@ class _Interruptible:
 
 
 @contextmanager
-def _deferring_interrupts(progress: _Interruptible) -> Iterator[None]:
+def _defer_interrupts(progress: _Interruptible) -> Iterator[None]:
     """Let interrupts stop the simulation only between two moments, inside the `with` block.
 
     Within a moment, the record of the jobs is incomplete.

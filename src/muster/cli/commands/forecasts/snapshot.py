@@ -22,10 +22,10 @@ def command(output: str, *, with_decisions: bool, **options: Any) -> None:
     contains no environment variables, commands, images, or annotations of users. If you may not list a kind, the
     command says so and omits it.
     """
-    run(_snapshot(Target.of(options), output, with_decisions=with_decisions))
+    run(_print_snapshot(Target.of(options), output, with_decisions=with_decisions))
 
 
-async def _snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
+async def _print_snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
     from muster.cli.terminal.output import dump, dump_line, say
     from muster.insight.reader.history.decisions import NO_DECISIONS
     from muster.insight.reader.snapshot import add_decisions, take_snapshot

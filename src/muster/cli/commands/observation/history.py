@@ -59,7 +59,7 @@ def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None,
 
     now = RealClock().now().astimezone()
     limits = {which: _parse_moment(which, options[which], now) for which in ("since", "until")}
-    ask(_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
+    ask(_print_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
 
 
 def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | None:
@@ -72,7 +72,7 @@ def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | Non
         raise
 
 
-async def _history(
+async def _print_history(
     target: Target, patterns: Sequence[str], options: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
     from muster.cli.terminal.output import say

@@ -65,10 +65,10 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
     if (attempt is not None) + previous + follow > 1:
         raise click.UsageError("--attempt, --previous and --follow exclude each other")
     target = Target.of(options)
-    sys.exit((run if follow else ask)(_logs(target, job, options, attempt, follow=follow, previous=previous)))
+    sys.exit((run if follow else ask)(_print_logs(target, job, options, attempt, follow=follow, previous=previous)))
 
 
-async def _logs(
+async def _print_logs(
     target: Target, name: str, selection: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
 ) -> int:
     from muster.actions.following.elsewhere import make_reach

@@ -90,14 +90,14 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
     if watch and options["past"]:
         raise click.UsageError("--watch and --all exclude each other: deleted jobs do not change")
     if not watch:
-        ask(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
+        ask(_print_jobs(Target.of(options), options, output or "", everywhere=all_namespaces))
     elif output in (None, "wide"):
         run(_watch(Target.of(options), options, everywhere=all_namespaces, wide=output == "wide"))
     else:
         raise click.UsageError(f"--watch shows a table, and nothing as {output}")
 
 
-async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
+async def _print_jobs(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
     from muster.cli.terminal.output import say
     from muster.insight.reader.engine import say_if_not_led
     from muster.insight.reader.jobs.rows import job_rows

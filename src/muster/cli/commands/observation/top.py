@@ -37,10 +37,10 @@ def command(watch: bool, job: str | None, **options: Any) -> None:
     if watch:
         run(_watch(target, make_picture))
     else:
-        ask(_top(target, make_picture))
+        ask(_print_picture(target, make_picture))
 
 
-async def _top(target: Target, make_picture: Picture) -> None:
+async def _print_picture(target: Target, make_picture: Picture) -> None:
     from muster.cli.terminal.output import say
 
     async with connect(target) as session:

@@ -29,7 +29,7 @@ def command(job: str, output: str | None, *, history: bool, **options: Any) -> N
     For a CronJob, the command shows its next start and its running jobs. For a PodGroup, it shows each pod, as `muster
     podgroups describe` does. With --history, it lists the decisions about JOB, even if JOB was deleted.
     """
-    ask((_tell_life if history else _why)(Target.of(options), job, output or ""))
+    ask((_tell_life if history else _print_answer)(Target.of(options), job, output or ""))
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
@@ -47,7 +47,7 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
         say(NO_DECISIONS)
 
 
-async def _why(target: Target, name: str, output: str) -> None:
+async def _print_answer(target: Target, name: str, output: str) -> None:
     from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.engine import say_if_not_led

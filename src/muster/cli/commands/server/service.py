@@ -37,7 +37,7 @@ def command() -> None:
     """Run the cluster as a systemd service, which starts with the machine and restarts after a failure."""
 
 
-def _unit_options(command: Command) -> Command:
+def _add_unit_options(command: Command) -> Command:
     """Return the command with the options that select the unit of a home."""
     account = click.option(
         "--as",
@@ -57,7 +57,7 @@ def _unit_options(command: Command) -> Command:
     short_help="Write and enable a systemd unit, and start the server.",
     epilog=format_examples("muster service install", "sudo muster service install --system --as ada"),
 )
-@_unit_options
+@_add_unit_options
 @server_options
 def install(data: str, scope: Scope, account: str, **options: Any) -> None:
     """Write and enable a systemd unit, and start the server if none runs.
@@ -113,7 +113,7 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
 @command.command(
     short_help="Remove the systemd unit of a stopped server.", epilog=format_examples("muster service remove")
 )
-@_unit_options
+@_add_unit_options
 def remove(data: str, scope: Scope, account: str) -> None:
     """Remove the systemd unit. First stop its server with `muster down`."""
     home, unit = _find_installed(data, scope, account)
@@ -124,7 +124,7 @@ def remove(data: str, scope: Scope, account: str) -> None:
 @command.command(
     short_help="Show the systemd unit, and whether it runs.", epilog=format_examples("muster service status")
 )
-@_unit_options
+@_add_unit_options
 def status(data: str, scope: Scope, account: str) -> None:
     """Show the systemd unit of the cluster, whether it runs, and whether it starts with the machine."""
     _, unit = _find_installed(data, scope, account)

@@ -40,10 +40,10 @@ def command(**options: Any) -> None:
     if not has_cluster(target):
         click.echo(f"not running ({home.path}); start it with: muster up --detach")
         sys.exit(1)
-    sys.exit(ask(_status(target, home)))
+    sys.exit(ask(_print_status(target, home)))
 
 
-async def _status(target: Target, home: Home) -> int:
+async def _print_status(target: Target, home: Home) -> int:
 
     from muster.actions.server.service import find_outdated
     from muster.api.nodes import describe_full_disk, has_full_disk, is_ready

@@ -302,9 +302,9 @@ def delete(name: str, yes: bool, **options: Any) -> None:
         async with connect(target) as session:
             return await queues.plan_deletion(session, name)
 
-    async def act(what: queues.Deletion) -> None:
+    async def act(deletion: queues.Deletion) -> None:
         async with connect(target) as session:
-            for line in await queues.delete(session.client, what, RealClock()):
+            for line in await queues.delete(session.client, deletion, RealClock()):
                 click.echo(line)
 
     deletion = ask(look())

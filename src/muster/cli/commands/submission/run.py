@@ -242,6 +242,10 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
 
     The first termination signal cancels the job, and the next one terminates the command. Raises `ApiError`,
     `TransportError`, `UserError`.
+
+    named: whether the user chose the job's name.
+    detach: whether to return without waiting for the job.
+    embedded: whether the cluster is an embedded one.
     """
     from muster.actions.submission.submitting import submit
     from muster.api.status import ApiError
@@ -267,7 +271,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     line = LiveLine()
     cancelling = Cancelling(gang.name, end, leave, line.say)
     staying = asyncio.create_task(_stay(session, gang, submitting, cancelling, line, detach=detach, embedded=embedded))
-    with _handling_signals(cancelling), line:
+    with _handle_signals(cancelling), line:
         try:
             ending = await staying
         except asyncio.CancelledError:
@@ -319,7 +323,7 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 
 @contextmanager
-def _handling_signals(cancelling: "Cancelling") -> Iterator[None]:
+def _handle_signals(cancelling: "Cancelling") -> Iterator[None]:
     """Interrupt the job at a termination signal, inside the `with` block.
 
     A handler records the signal at once, because the event loop may run late.

@@ -59,10 +59,10 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
     if not is_terminal():
         raise click.UsageError("a shell needs a terminal; in a script: muster run")
-    sys.exit(run(_shell(Target.of(options), arguments, options)))
+    sys.exit(run(_run_shell(Target.of(options), arguments, options)))
 
 
-async def _shell(target: Target, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
+async def _run_shell(target: Target, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     if has_cluster(target):
         async with connect(target) as session:
             return await _submit(session, arguments, options)

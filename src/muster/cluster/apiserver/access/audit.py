@@ -163,7 +163,7 @@ class AuditRecord:
             self._add("requestObject", request.body, request.content_type)
         if isinstance(answer, Stream):
             self.log_stage("ResponseStarted", self._audit.moment())
-            return replace(answer, chunks=self._until_end(answer))
+            return replace(answer, chunks=self._log_after_end(answer))
         if isinstance(answer, Tunnel):
             self.log_stage("ResponseStarted", self._audit.moment())
             return replace(answer, ended=lambda: self.log_stage("ResponseComplete", self._audit.moment()))
@@ -193,7 +193,7 @@ class AuditRecord:
         if stage not in self._scope.omit_stages:
             self._audit.put(self._event | {"stage": stage, "stageTimestamp": _render_moment(now)})
 
-    async def _until_end(self, stream: Stream) -> AsyncIterator[Any]:
+    async def _log_after_end(self, stream: Stream) -> AsyncIterator[Any]:
         try:
             async for chunk in stream.chunks:
                 yield chunk
@@ -207,7 +207,7 @@ class AuditRecord:
         except ApiError:
             return  # the answer already says why the body is invalid
         if self._scope.omit_managed_fields:
-            _without_managed_fields(value)
+            _remove_managed_fields(value)
         self._event[field] = value
 
 
@@ -245,7 +245,7 @@ def _make_status(answer: Answer) -> dict[str, Any]:
     return status
 
 
-def _without_managed_fields(value: Any) -> None:
+def _remove_managed_fields(value: Any) -> None:
     if not isinstance(value, dict):
         return
     items = value.get("items")

@@ -129,7 +129,7 @@ def _matches(rule: Rule, access: Access) -> bool:
     if rule.namespaces or rule.resources:
         return bool(access.resource) and _is_about_resource(rule, access)
     if rule.non_resource_urls:
-        return not access.resource and any(_path_matches(url, access.path) for url in rule.non_resource_urls)
+        return not access.resource and any(_matches_path(url, access.path) for url in rule.non_resource_urls)
     return True
 
 
@@ -142,23 +142,23 @@ def _is_about(rule: Rule, user: User) -> bool:
 def _is_about_resource(rule: Rule, access: Access) -> bool:
     if rule.namespaces and access.namespace not in rule.namespaces:
         return False
-    return not rule.resources or any(_group_matches(of, access) for of in rule.resources)
+    return not rule.resources or any(_matches_group(of, access) for of in rule.resources)
 
 
-def _group_matches(of: GroupResources, access: Access) -> bool:
+def _matches_group(of: GroupResources, access: Access) -> bool:
     if of.group != access.group:
         return False
     if of.resource_names and access.name not in of.resource_names:
         return False
-    return not of.resources or any(_resource_matches(resource, access.resource) for resource in of.resources)
+    return not of.resources or any(_matches_resource(resource, access.resource) for resource in of.resources)
 
 
-def _resource_matches(accepted: str, resource: str) -> bool:
+def _matches_resource(accepted: str, resource: str) -> bool:
     if accepted in ("*", resource):
         return True
     plural, _, sub = resource.partition("/")
     return bool(sub) and accepted in (f"*/{sub}", f"{plural}/*")
 
 
-def _path_matches(accepted: str, path: str) -> bool:
+def _matches_path(accepted: str, path: str) -> bool:
     return accepted == path or (accepted.endswith("*") and path.startswith(accepted[:-1]))

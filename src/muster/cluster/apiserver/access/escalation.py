@@ -45,7 +45,7 @@ def make_escalation_check(rbac: Rbac) -> Plugin:
 def _check_role(rbac: Rbac, attempt: WriteAttempt) -> None:
     document, old = attempt.document, attempt.old
     # A label alone can grant a role's rules, because an aggregated role may select the label.
-    if old is not None and _without_passing_metadata(document) == _without_passing_metadata(old):
+    if old is not None and _remove_passing_metadata(document) == _remove_passing_metadata(old):
         return
     kind = attempt.resource.kind
     if rbac.decide(_make_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
@@ -59,7 +59,7 @@ def _check_role(rbac: Rbac, attempt: WriteAttempt) -> None:
 _PASSING = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
-def _without_passing_metadata(role: Document) -> Document:
+def _remove_passing_metadata(role: Document) -> Document:
     """Return a role without the metadata that cannot change any rights."""
     meta = {name: value for name, value in role["metadata"].items() if name not in _PASSING}
     return {**role, "metadata": meta}

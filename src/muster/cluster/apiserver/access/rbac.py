@@ -104,7 +104,7 @@ class Rbac:
         if decision is None:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
-            decision = _decide(access, self._granted(user, access.namespace))
+            decision = _decide(access, self._find_grants(user, access.namespace))
             if _measure_length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
                 self._decisions[question] = decision
         return decision
@@ -112,14 +112,14 @@ class Rbac:
     def grants(self, user: User, namespace: str) -> Grants:
         """Return all rights of a user in a namespace. "" means only the rights in the whole cluster."""
         self._read()
-        return self._granted(user, namespace)
+        return self._find_grants(user, namespace)
 
     def role_rules(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
         """Return the rules of a role, or None if it does not exist."""
         self._read()
-        return self._rules_of(ref, namespace)
+        return self._find_rules(ref, namespace)
 
-    def _granted(self, user: User, namespace: str) -> Grants:
+    def _find_grants(self, user: User, namespace: str) -> Grants:
         question = (user.name, user.groups, namespace)
         grants = self._grants.get(question)
         if grants is None:
@@ -136,14 +136,14 @@ class Rbac:
         for place in dict.fromkeys(("", namespace)):
             bound = self._bindings.get(place, {})
             for binding, subject in (pair for key in keys for pair in bound.get(key, ())):
-                rules = self._rules_of(binding.role_ref, place)
+                rules = self._find_rules(binding.role_ref, place)
                 if rules is None:
                     errors.append(explain_missing_role(binding.role_ref))
                 else:
                     grants.append(Grant(rules, _describe_source(binding, subject)))
         return Grants(tuple(grants), tuple(dict.fromkeys(errors)))
 
-    def _rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
+    def _find_rules(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
         kind, place = (ROLE, namespace) if ref.kind == ROLE.kind else (CLUSTER_ROLE, "")
         decoded = self._objects.get(Key(kind.resource, place, ref.name))
         if decoded is None:
@@ -162,7 +162,7 @@ class Rbac:
                 old = known.get(entry.key)
                 same = old is not None and old[0] is entry
                 self._objects[entry.key] = old if old and same else (entry, kind.decode(entry.body))
-        self._bindings = _by_subject(obj for _, obj in self._objects.values())
+        self._bindings = _group_by_subject(obj for _, obj in self._objects.values())
         self._grants.clear()
         self._decisions.clear()
         self._seen = seen
@@ -186,7 +186,7 @@ def _decide(access: Access, grants: Grants) -> AccessDecision:
     return AccessDecision(False, "".join(f"RBAC: {error}" for error in grants.errors))
 
 
-def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Binding, Subject]]]]:
+def _group_by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Binding, Subject]]]]:
     bindings: dict[str, dict[str, list[tuple[_Binding, Subject]]]] = defaultdict(lambda: defaultdict(list))
     for binding in objects:
         if isinstance(binding, RoleBinding | ClusterRoleBinding):

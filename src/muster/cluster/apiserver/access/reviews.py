@@ -38,30 +38,30 @@ class Reviews:
         self._rbac = rbac
         self._tokens = tokens
         self.actions: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
-            SELF_SUBJECT_ACCESS_REVIEW.resource: self._own_access,
-            SUBJECT_ACCESS_REVIEW.resource: self._access,
-            LOCAL_SUBJECT_ACCESS_REVIEW.resource: self._local_access,
-            SELF_SUBJECT_RULES_REVIEW.resource: self._own_rules,
-            SELF_SUBJECT_REVIEW.resource: self._self,
-            TOKEN_REVIEW.resource: self._token,
+            SELF_SUBJECT_ACCESS_REVIEW.resource: self._review_own_access,
+            SUBJECT_ACCESS_REVIEW.resource: self._review_access,
+            LOCAL_SUBJECT_ACCESS_REVIEW.resource: self._review_local_access,
+            SELF_SUBJECT_RULES_REVIEW.resource: self._review_own_rules,
+            SELF_SUBJECT_REVIEW.resource: self._review_self,
+            TOKEN_REVIEW.resource: self._review_token,
         }
 
-    async def _own_access(self, call: Call) -> Response:
+    async def _review_own_access(self, call: Call) -> Response:
         document = decode_object(call)
         spec = _decode_spec(document, SelfSubjectAccessReviewSpec)
-        _require(call, _attribute_errors(spec))
-        return make_answer(call, document, self._decision(call.user, spec))
+        _require(call, _find_attribute_errors(spec))
+        return make_answer(call, document, self._decide_access(call.user, spec))
 
-    async def _access(self, call: Call) -> Response:
+    async def _review_access(self, call: Call) -> Response:
         document = decode_object(call)
         spec = _decode_spec(document, SubjectAccessReviewSpec)
-        _require(call, [*_attribute_errors(spec), *_subject_errors(spec)])
-        return make_answer(call, document, self._decision(_make_user(spec), spec))
+        _require(call, [*_find_attribute_errors(spec), *_find_subject_errors(spec)])
+        return make_answer(call, document, self._decide_access(_make_user(spec), spec))
 
-    async def _local_access(self, call: Call) -> Response:
+    async def _review_local_access(self, call: Call) -> Response:
         document = decode_object(call)
         spec = _decode_spec(document, SubjectAccessReviewSpec)
-        errors = [*_attribute_errors(spec), *_subject_errors(spec)]
+        errors = [*_find_attribute_errors(spec), *_find_subject_errors(spec)]
         if spec.non_resource_attributes is not None:
             errors.append(
                 fields.invalid(
@@ -77,9 +77,9 @@ class Reviews:
                 )
             )
         _require(call, errors)
-        return make_answer(call, document, self._decision(_make_user(spec), spec))
+        return make_answer(call, document, self._decide_access(_make_user(spec), spec))
 
-    async def _own_rules(self, call: Call) -> Response:
+    async def _review_own_rules(self, call: Call) -> Response:
         document = decode_object(call)
         namespace = _decode_spec(document, SelfSubjectRulesReviewSpec).namespace
         if not namespace:
@@ -96,10 +96,10 @@ class Reviews:
             status["evaluationError"] = ", ".join(grants.errors)
         return make_answer(call, document, status)
 
-    async def _self(self, call: Call) -> Response:
+    async def _review_self(self, call: Call) -> Response:
         return make_answer(call, decode_object(call), {"userInfo": user_info(call.user)})
 
-    async def _token(self, call: Call) -> Response:
+    async def _review_token(self, call: Call) -> Response:
         document = decode_object(call)
         spec = _decode_spec(document, TokenReviewSpec)
         if not spec.token:
@@ -113,8 +113,8 @@ class Reviews:
         status = {"authenticated": True, "user": user_info(owner.user), "audiences": list(owner.audiences)}
         return make_answer(call, document, status)
 
-    def _decision(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
-        decision = self._rbac.decide(_access_of(user, spec.resource_attributes, spec.non_resource_attributes))
+    def _decide_access(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
+        decision = self._rbac.decide(_make_access(user, spec.resource_attributes, spec.non_resource_attributes))
         status: Document = {"allowed": decision.allowed}
         return status | ({"reason": decision.reason} if decision.reason else {})
 
@@ -144,7 +144,7 @@ def _require(call: Call, errors: list[FieldError]) -> None:
         raise invalid(kind.kind, kind.group, "", errors)
 
 
-def _attribute_errors(spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> list[FieldError]:
+def _find_attribute_errors(spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> list[FieldError]:
     on_resource, on_path = spec.resource_attributes, spec.non_resource_attributes
     if on_resource is not None and on_path is not None:
         sentence = "cannot be specified in combination with resourceAttributes"
@@ -155,13 +155,13 @@ def _attribute_errors(spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSp
     return []
 
 
-def _subject_errors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
+def _find_subject_errors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     if spec.user or spec.groups:
         return []
     return [fields.invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
-def _access_of(user: User, on_resource: ResourceAttributes | None, on_path: NonResourceAttributes | None) -> Access:
+def _make_access(user: User, on_resource: ResourceAttributes | None, on_path: NonResourceAttributes | None) -> Access:
     if on_resource is None:
         assert on_path is not None, "one of them was given"
         return Access(user, on_path.verb, path=on_path.path)

@@ -125,8 +125,8 @@ _METRICS_READER = _make_role(
 _PARTS = (_make_part("admin", *_ADMIN), _make_part("edit", *_EDIT), _make_part("view", *_VIEW), _METRICS_READER)
 
 
-def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
-    """Return an aggregated role without its rules, which `_with_rules` adds.
+def _make_aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
+    """Return an aggregated role without its rules, which `_add_rules` adds.
 
     parts: the labels of the roles to aggregate.
     part_of: the label by which another role aggregates this one; "" for none.
@@ -137,7 +137,7 @@ def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
     return ClusterRole(metadata=meta, aggregation_rule=AggregationRule(cluster_role_selectors=selectors))
 
 
-def _with_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
+def _add_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
     return ClusterRole(
         metadata=role.metadata,
         rules=aggregate_rules(role, (*_PARTS, *others)),
@@ -145,9 +145,9 @@ def _with_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
     )
 
 
-_view = _with_rules(_aggregated_role("view", "view", part_of="edit"))
-_edit = _with_rules(_aggregated_role("edit", "edit", part_of="admin"), _view)
-_admin = _with_rules(_aggregated_role("admin", "admin"), _edit)
+_view = _add_rules(_make_aggregated_role("view", "view", part_of="edit"))
+_edit = _add_rules(_make_aggregated_role("edit", "edit", part_of="admin"), _view)
+_admin = _add_rules(_make_aggregated_role("admin", "admin"), _edit)
 
 CLUSTER_ROLES: tuple[ClusterRole, ...] = (
     _make_role("cluster-admin", *EVERYTHING),

@@ -30,10 +30,10 @@ def allows(rule: PolicyRule, access: Access) -> bool:
     if not _matches(rule.verbs, access.verb):
         return False
     if not access.resource:
-        return any(_url_matches(url, access.path) for url in rule.non_resource_urls)
+        return any(_matches_url(url, access.path) for url in rule.non_resource_urls)
     return (
         _matches(rule.api_groups, access.group)
-        and any(_resource_matches(resource, access.resource) for resource in rule.resources)
+        and any(_matches_resource(resource, access.resource) for resource in rule.resources)
         and (not rule.resource_names or access.name in rule.resource_names)
     )
 
@@ -101,13 +101,13 @@ def _matches(accepted: tuple[str, ...], value: str) -> bool:
     return value in accepted or ALL in accepted
 
 
-def _resource_matches(accepted: str, resource: str) -> bool:
+def _matches_resource(accepted: str, resource: str) -> bool:
     if accepted in (ALL, resource):
         return True
     return accepted.startswith("*/") and "/" in resource and accepted[1:] == resource[resource.index("/") :]
 
 
-def _url_matches(accepted: str, path: str) -> bool:
+def _matches_url(accepted: str, path: str) -> bool:
     if accepted in (ALL, path):
         return True
     return accepted.endswith(ALL) and path.startswith(accepted.rstrip(ALL))
@@ -138,7 +138,7 @@ def _covers(own: PolicyRule, rule: PolicyRule) -> bool:
         _covers_all(own.verbs, rule.verbs)
         and _covers_all(own.api_groups, rule.api_groups)
         and _covers_resources(own.resources, rule.resources)
-        and all(any(_url_matches(mine, url) for mine in own.non_resource_urls) for url in rule.non_resource_urls)
+        and all(any(_matches_url(mine, url) for mine in own.non_resource_urls) for url in rule.non_resource_urls)
         and (not own.resource_names or (bool(rule.resource_names) and {*rule.resource_names} <= {*own.resource_names}))
     )
 

@@ -85,7 +85,7 @@ class TokenRequests:
         if kind is None:
             name = f"{bound.api_version}, Kind={bound.kind}"
             raise bad_request(f"cannot bind token to object of type {name}")
-        entry = self._object(Key(kind.resource, call.namespace if kind.namespaced else "", bound.name))
+        entry = self._require_entry(Key(kind.resource, call.namespace if kind.namespaced else "", bound.name))
         if bound.uid not in ("", entry.header.uid):
             message = (
                 f"the UID in the bound object reference ({bound.uid}) does not match the UID in record. "
@@ -102,7 +102,7 @@ class TokenRequests:
         node = self._store.get(Key(NODE.resource, "", entry.header.fields.get("spec.nodeName", "")))
         return (reference, BoundReference("Node", node.key.name, node.header.uid)) if node else (reference,)
 
-    def _object(self, key: Key) -> Entry:
+    def _require_entry(self, key: Key) -> Entry:
         entry = self._store.get(key)
         if entry is None:
             raise not_found(key.resource, key.name)

@@ -63,14 +63,18 @@ def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, se
     identity: a unique ID of the token.
     """
     start = int(now.timestamp())
-    bound = {reference.kind.lower(): _claim(reference) for reference in subject.bound}
+    bound = {reference.kind.lower(): _make_reference_claim(reference) for reference in subject.bound}
     return {
         "aud": list(audiences),
         "exp": start + seconds,
         "iat": start,
         "iss": ISSUER,
         "jti": identity,
-        "kubernetes.io": {"namespace": subject.namespace, "serviceaccount": _claim(subject.account), **bound},
+        "kubernetes.io": {
+            "namespace": subject.namespace,
+            "serviceaccount": _make_reference_claim(subject.account),
+            **bound,
+        },
         "nbf": start,
         "sub": account_name(subject.namespace, subject.account.name),
     }
@@ -88,7 +92,7 @@ def legacy_claims(namespace: str, account: BoundReference, secret: str) -> Claim
     }
 
 
-def _claim(reference: BoundReference) -> dict[str, str]:
+def _make_reference_claim(reference: BoundReference) -> dict[str, str]:
     return {"name": reference.name, "uid": reference.uid}
 
 
@@ -122,18 +126,18 @@ class Tokens:
         user = self._fixed(token)
         if user is not None:
             return Owner(user, _match_audiences(AUDIENCES, audiences))
-        claims = self._claims(token)
+        claims = self._verify_claims(token)
         if claims["iss"] == LEGACY_ISSUER:
-            return Owner(self._legacy_user(claims, token), _match_audiences(AUDIENCES, audiences))
+            return Owner(self._find_legacy_user(claims, token), _match_audiences(AUDIENCES, audiences))
         shared = _match_audiences(claims["aud"], audiences)
         now = self._clock.now().timestamp()
         if now >= claims["exp"]:
             raise BadTokenError("service account token has expired")
         if now < claims["nbf"] - _GRACE_SECONDS:
             raise BadTokenError("service account token is not valid yet")
-        return Owner(self._bound_user(claims), shared)
+        return Owner(self._find_bound_user(claims), shared)
 
-    def _claims(self, token: str) -> Claims:
+    def _verify_claims(self, token: str) -> Claims:
         digest = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
         claims = self._verified.get(digest)
         if claims is None:
@@ -143,7 +147,7 @@ class Tokens:
             self._verified[digest] = claims
         return claims
 
-    def _bound_user(self, claims: Claims) -> User:
+    def _find_bound_user(self, claims: Claims) -> User:
         private = claims["kubernetes.io"]
         namespace: str = private["namespace"]
         account = private["serviceaccount"]
@@ -160,7 +164,7 @@ class Tokens:
                 extra |= {f"{prefix}name": (reference["name"],), f"{prefix}uid": (reference["uid"],)}
         return User(claims["sub"], account_groups(namespace), account["uid"], extra)
 
-    def _legacy_user(self, claims: Claims, token: str) -> User:
+    def _find_legacy_user(self, claims: Claims, token: str) -> User:
         account = account_of(claims["sub"])
         assert account is not None, "it is we who have signed it"
         namespace, name = account
@@ -172,18 +176,18 @@ class Tokens:
             raise BadTokenError("the secret has another token")
         return User(claims["sub"], account_groups(namespace), uid)
 
-    def _require(self, resource: str, namespace: str, reference: dict[str, str], what: str) -> Entry:
+    def _require(self, resource: str, namespace: str, reference: dict[str, str], kind: str) -> Entry:
         """Return the object that a token refers to.
 
-        what: the name of the object's kind, for errors.
+        kind: the name of the object's kind, for errors.
 
         Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
         """
         entry = self._store.get(Key(resource, namespace, reference["name"]))
         if entry is None or reference["uid"] not in ("", entry.header.uid):
-            raise BadTokenError(f"the {what} of the token is gone")
+            raise BadTokenError(f"the {kind} of the token is gone")
         if entry.header.deleting and self._is_past_grace(entry):
-            raise BadTokenError(f"the {what} of the token has been deleted")
+            raise BadTokenError(f"the {kind} of the token has been deleted")
         return entry
 
     def _is_past_grace(self, entry: Entry) -> bool:

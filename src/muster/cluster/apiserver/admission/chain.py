@@ -192,7 +192,7 @@ def priority(attempt: WriteAttempt, store: Store) -> None:
     """
     if attempt.resource.key == PRIORITY_CLASS.resource:
         if attempt.operation != "DELETE":
-            _one_default(attempt, store)
+            _require_one_default(attempt, store)
         elif attempt.name in SYSTEM_CLASSES:
             raise attempt.make_refusal("this is a system priority class and cannot be deleted")
     elif attempt.resource.key == "pods" and attempt.operation == "CREATE":
@@ -209,7 +209,7 @@ def _set_priority(attempt: WriteAttempt, store: Store) -> None:
         if entry is None:
             raise attempt.make_refusal(f"no PriorityClass with name {name} was found")
     else:
-        entry = _default_among(store.list(PRIORITY_CLASS.resource).entries)
+        entry = _find_default(store.list(PRIORITY_CLASS.resource).entries)
     priority_class = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
     policy = priority_class.preemption_policy or "PreemptLowerPriority"
     if spec.get("priority", priority_class.value) != priority_class.value:
@@ -228,15 +228,15 @@ def _set_priority(attempt: WriteAttempt, store: Store) -> None:
     spec["preemptionPolicy"] = policy
 
 
-def _default_among(entries: Iterable[Entry]) -> Entry | None:
+def _find_default(entries: Iterable[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.header.fields.get("globalDefault")), None)
 
 
-def _one_default(attempt: WriteAttempt, store: Store) -> None:
+def _require_one_default(attempt: WriteAttempt, store: Store) -> None:
     if not attempt.document.get("globalDefault"):
         return
     # Uncommitted classes count, so that of several classes created at once only one becomes the default.
-    current = _default_among(store.latest_list(PRIORITY_CLASS.resource).entries)
+    current = _find_default(store.latest_list(PRIORITY_CLASS.resource).entries)
     if current is not None and current.key.name != attempt.name:
         message = f"PriorityClass {current.key.name} is already marked as default. Only one default can exist"
         raise attempt.make_refusal(message)
@@ -255,13 +255,13 @@ def default_tolerations(seconds: int) -> Plugin:
         keys = {one.get("key", "") for one in tolerations if one.get("effect", "") in ("", NO_EXECUTE)}
         missing = [key for key in (NOT_READY, UNREACHABLE) if not keys & {"", key}]
         if missing:
-            added = (_toleration(key, seconds) for key in missing)
+            added = (_make_toleration(key, seconds) for key in missing)
             attempt.document["spec"]["tolerations"] = [*tolerations, *added]
 
     return plugin
 
 
-def _toleration(key: str, seconds: int) -> dict[str, Any]:
+def _make_toleration(key: str, seconds: int) -> dict[str, Any]:
     return {"key": key, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds}
 
 

@@ -13,8 +13,8 @@ def warn_of_bounds(attempt: WriteAttempt) -> str:
     """Return why the annotation that should make a job elastic has no effect; "" if it has one or did not change."""
     if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return ""
-    text = _bounds_in(attempt.document)
-    if text is None or text == _bounds_in(attempt.old or {}):
+    text = _read_bounds(attempt.document)
+    if text is None or text == _read_bounds(attempt.old or {}):
         return ""
     try:
         Bounds.parse(text)
@@ -23,7 +23,7 @@ def warn_of_bounds(attempt: WriteAttempt) -> str:
     return ""
 
 
-def _bounds_in(document: Document) -> str | None:
+def _read_bounds(document: Document) -> str | None:
     annotations = document.get("metadata", {}).get("annotations") or {}
     text = annotations.get(ELASTIC_ANNOTATION)
     return text if isinstance(text, str) else None

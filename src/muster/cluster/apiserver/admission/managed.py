@@ -114,7 +114,9 @@ def warn_of_unread_queue(configuration: Configuration, integrations: Sequence[In
             return ""
         if attempt.resource.key in followed or (kind.group, kind.version, kind.kind) in from_outside:
             return ""
-        return admission.warn_of_unread_queue(kind.kind, _queue_of(attempt.document), _queue_of(attempt.old or {}))
+        return admission.warn_of_unread_queue(
+            kind.kind, _read_queue_name(attempt.document), _read_queue_name(attempt.old or {})
+        )
 
     return remark
 
@@ -128,7 +130,7 @@ def warn_of_queue_in_part(configuration: Configuration, integrations: Sequence[I
         if not whole or not is_new or attempt.resource.key != JOB_SET.resource:
             return ""
         roles = attempt.document.get("spec", {}).get("replicatedJobs") or ()
-        named = (number for number, role in enumerate(roles) if _queue_of(role.get("template") or {}))
+        named = (number for number, role in enumerate(roles) if _read_queue_name(role.get("template") or {}))
         if (number := next(named, None)) is None:
             return ""
         path = f"spec.replicatedJobs[{number}].template.metadata.labels[{QUEUE_NAME_LABEL}]"
@@ -137,7 +139,7 @@ def warn_of_queue_in_part(configuration: Configuration, integrations: Sequence[I
     return remark
 
 
-def _queue_of(document: Mapping[str, Any]) -> Any:
+def _read_queue_name(document: Mapping[str, Any]) -> Any:
     return (document.get("metadata", {}).get("labels") or {}).get(QUEUE_NAME_LABEL)
 
 

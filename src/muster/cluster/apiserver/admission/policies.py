@@ -126,9 +126,9 @@ class PolicyJudge:
 
     def _ask(self, in_force: Sequence[_InForce], attempt: WriteAttempt, warnings: list[str]) -> None:
         refused: ApiError | None = None
-        case = self._case(attempt)
+        case = self._make_case(attempt)
         for each in in_force:
-            for denial in self._denials(each, attempt, case):
+            for denial in self._list_denials(each, attempt, case):
                 actions = each.binding.spec.validation_actions
                 if "Warn" in actions:
                     warnings.append(f"Validation failed for {each.names}: {denial.message}")
@@ -137,13 +137,13 @@ class PolicyJudge:
         if refused is not None:
             raise refused
 
-    def _case(self, attempt: WriteAttempt) -> _Case:
+    def _make_case(self, attempt: WriteAttempt) -> _Case:
         show = attempt.view.show
         new, old = (each if each is None or show is None else show(each) for each in attempt.objects)
         entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace)) if attempt.namespace else None
         return _Case(new, old, None if entry is None else msgspec.json.decode(entry.body))
 
-    def _denials(self, each: _InForce, attempt: WriteAttempt, case: _Case) -> Iterator[_Denial]:
+    def _list_denials(self, each: _InForce, attempt: WriteAttempt, case: _Case) -> Iterator[_Denial]:
         for match in (each.policy.spec.match_constraints, each.binding.spec.match_resources):
             if match is not None and not self._matches(match, attempt, case):
                 return
@@ -151,7 +151,7 @@ class PolicyJudge:
         question = review.make_review(attempt, attempt.resource, attempt.view, new, old, "", "v1")
         values = {"object": new, "oldObject": old, "request": question["request"], "namespaceObject": namespace}
         try:
-            for params in self._params(each, attempt):
+            for params in self._list_params(each, attempt):
                 yield from _find_violations(each.policy, {**values, "params": params})
         except (_FailedError, ConditionError) as error:
             if each.policy.spec.failure_policy != "Ignore":
@@ -171,7 +171,7 @@ class PolicyJudge:
         objects = label_matcher(match.object_selector or _ALL)
         return any(document is not None and objects.matches(labels_of(document)) for document in (case.new, case.old))
 
-    def _params(self, each: _InForce, attempt: WriteAttempt) -> Sequence[Document | None]:
+    def _list_params(self, each: _InForce, attempt: WriteAttempt) -> Sequence[Document | None]:
         """Return the parameters to evaluate a policy with; `[None]` if it takes none. Raises `_FailedError`."""
         kind, reference = each.policy.spec.param_kind, each.binding.spec.param_ref
         if kind is None or reference is None:

@@ -43,8 +43,8 @@ def _make_device_value(driver: str, device: Device) -> dict[str, Any]:
     capacity = {name: parse_quantity(str(one.value)) for name, one in device.capacity.items()}
     return {
         "driver": driver,
-        "attributes": _by_domain(driver, attributes),
-        "capacity": _by_domain(driver, capacity),
+        "attributes": _group_by_domain(driver, attributes),
+        "capacity": _group_by_domain(driver, capacity),
         "allowMultipleAllocations": bool(device.allow_multiple_allocations),
     }
 
@@ -60,7 +60,7 @@ def _convert_attribute(attribute: DeviceAttribute) -> Any:
     return None
 
 
-def _by_domain(driver: str, values: dict[str, T]) -> dict[str, dict[str, T]]:
+def _group_by_domain(driver: str, values: dict[str, T]) -> dict[str, dict[str, T]]:
     by_domain: defaultdict[str, dict[str, T]] = defaultdict(dict)
     for name, value in values.items():
         domain, slash, identifier = name.partition("/")

@@ -134,7 +134,7 @@ class _Compiler:
                 value = node.value
                 return _Part(lambda _: value, CONSTANTS.get(type(value), ANYTHING))
             case Ident():
-                return self._ident(node, scope)
+                return self._compile_identifier(node, scope)
             case Select():
                 return self._select(node, scope)
             case Call():
@@ -142,11 +142,11 @@ class _Compiler:
             case ListLiteral():
                 return self._list(node, scope)
             case MapLiteral():
-                return self._map(node, scope)
+                return self._compile_map(node, scope)
             case Comprehension():
-                return self._comprehension(node, scope)
+                return self._compile_comprehension(node, scope)
 
-    def _ident(self, node: Ident, scope: _Scope) -> _Part:
+    def _compile_identifier(self, node: Ident, scope: _Scope) -> _Part:
         if node.name not in scope:
             type_ = TYPES[node.name]
             return _Part(lambda _: type_)
@@ -155,7 +155,7 @@ class _Compiler:
 
     def _select(self, node: Select, scope: _Scope) -> _Part:
         operand, shape = self.compile(node.operand, scope)
-        name, member = self._field(node, shape, node.field)
+        name, member = self._find_field(node, shape, node.field)
         if node.test_only:
             return _Part(closures.make_presence_test(operand, name))
         if isinstance(node.operand, Ident) and node.operand.name in scope:
@@ -164,7 +164,7 @@ class _Compiler:
             run = closures.make_selection(operand, name)
         return _Part(closures.make_adapter(run, member.adapt), _find_member_shape(shape, member))
 
-    def _field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
+    def _find_field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
         """Return the JSON name of a field, and the field's shape. Raises `CompileError` for an undeclared field."""
         if shape.element is not None:
             return spelled, shape.element
@@ -188,7 +188,7 @@ class _Compiler:
             raise make_compile_error(self.expression, node, message)
         match node.function, node.args:
             case "_[_]" | "_[?_]" | "_?._", (_, key):
-                return self._access(node, parts[0], key, runs[1])
+                return self._compile_access(node, parts[0], key, runs[1])
             case "_?_:_", _:
                 return _Part(closures.make_conditional(*runs), _find_common_shape(shapes[1], shapes[2]))
             case "_==_" | "_!=_", _:
@@ -206,20 +206,20 @@ class _Compiler:
             case name, _:
                 return _Part(closures.make_function_call(name, OVERLOADS[name], runs))
 
-    def _access(self, node: Call, container: _Part, key: Node, key_run: Run) -> _Part:
+    def _compile_access(self, node: Call, container: _Part, key: Node, key_run: Run) -> _Part:
         """Compile `container[key]`, `container[?key]` or `container.?key`."""
         if node.function == "_?._" and isinstance(key, Const):
-            name, member = self._field(node, container.shape, key.value)
+            name, member = self._find_field(node, container.shape, key.value)
             run = closures.optional_selection(container.run, name)
         else:
-            member = self._element(container.shape, key)
+            member = self._find_element_shape(container.shape, key)
             run = closures.make_binary(operators.BINARY[node.function], container.run, key_run)
         run = closures.make_adapter(run, member.adapt)
         if node.function == "_[_]":
             return _Part(run, _find_member_shape(container.shape, member))
         return _Part(run, _make_optional_shape(member))
 
-    def _element(self, shape: Shape, key: Node) -> Shape:
+    def _find_element_shape(self, shape: Shape, key: Node) -> Shape:
         if shape.is_object and isinstance(key, Const) and isinstance(key.value, str):
             return shape.fields.get(key.value, ANYTHING)
         return shape.element or ANYTHING
@@ -233,28 +233,28 @@ class _Compiler:
         shape = Shape(element=_make_plain_shape(element)) if parts else ANYTHING
         return _Part(closures.new_list([part.run for part in parts], node.optional), shape)
 
-    def _map(self, node: MapLiteral, scope: _Scope) -> _Part:
+    def _compile_map(self, node: MapLiteral, scope: _Scope) -> _Part:
         entries = [
             (self.compile(key, scope).run, self.compile(value, scope).run, optional)
             for key, value, optional in node.entries
         ]
         return _Part(closures.new_map(entries))
 
-    def _slot(self) -> int:
+    def _reserve_slot(self) -> int:
         self.slots += 1
         return self.slots
 
-    def _comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
+    def _compile_comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
         """Compile the loop of a macro, and add its maximum number of iterations to the total of all loops."""
         start = self.compile(node.start, scope)
         if isinstance(node.range, ListLiteral) and not node.range.elements:
             # `cel.bind(name, value, result)` expands to a loop without iterations.
-            slot = self._slot()
+            slot = self._reserve_slot()
             result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, start.shape)})
             return _Part(closures.make_binding(slot, start.run, result.run), result.shape)
         items = self.compile(node.range, scope)
         element = items.shape.element or ANYTHING
-        first, second, fold = self._slot(), self._slot(), self._slot()
+        first, second, fold = self._reserve_slot(), self._reserve_slot(), self._reserve_slot()
         keyed = bool(node.second_variable)
         of_keys = keyed or items.shape.schema_type == "object"
         inner = {**scope, node.variable: _Variable(first, ANYTHING if of_keys else _make_plain_shape(element))}
@@ -277,18 +277,21 @@ class _Compiler:
 
     def _fold(self, node: Comprehension, loop: closures.Loop, scope: _Scope, start: Run, slot: int) -> _Part:
         condition = None if _holds_always(node.condition) else self.compile(node.condition, scope).run
-        step, shape = self._step(node.step, node.accumulator, scope, slot)
+        step, shape = self._compile_step(node.step, node.accumulator, scope, slot)
         result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, shape)})
         return _Part(closures.make_fold(loop, start, condition, step, result.run, slot), result.shape)
 
-    def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
+    def _compile_step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
         """Compile the step of a loop.
 
         A step that appends to a list does so in place, because nothing else uses the list.
+
+        accumulator: the name of the loop's accumulator.
+        slot: the accumulator's index in the frame.
         """
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
-                run, shape = self._step(then, accumulator, scope, slot)
+                run, shape = self._compile_step(then, accumulator, scope, slot)
                 return _Part(
                     closures.make_conditional(self.compile(test, scope).run, run, lambda frame: frame[slot]), shape
                 )

@@ -132,19 +132,19 @@ class _Rule(Struct, frozen=True):
         if self.uses_old and old is None and not self.optional_old:
             return
         try:
-            variables = self._variables(new, old)
+            variables = self._adapt_variables(new, old)
             if self.program(*variables, budget=walk.budget) is True:
                 return
             error = self._make_error(path, variables, walk)
         except CelError as failure:
             error = FieldError(_render(path), INVALID, self.shape.schema_type, self._describe_failure(str(failure)))
         except CostLimitError as failure:
-            walk.errors.append(self._too_costly(path, failure, walk))
+            walk.errors.append(self._make_cost_error(path, failure, walk))
             raise _StoppedError from None
         if self.uses_old or old is None or old != new:
             walk.errors.append(error)
 
-    def _variables(self, new: Any, old: Any) -> tuple[Any, Any]:
+    def _adapt_variables(self, new: Any, old: Any) -> tuple[Any, Any]:
         adapt = self.shape.adapt
         if adapt is not None:
             new, old = adapt(new), None if old is None else adapt(old)
@@ -155,9 +155,9 @@ class _Rule(Struct, frozen=True):
     def _make_error(self, path: _Path, variables: tuple[Any, Any], walk: _Walk) -> FieldError:
         value = None if self.error_type in (FORBIDDEN, REQUIRED) else self.shape.schema_type
         where = _render((path, self.field_path)) if self.field_path else _render(path)
-        return FieldError(where, self.error_type, value, self._message(variables, walk))
+        return FieldError(where, self.error_type, value, self._make_message(variables, walk))
 
-    def _message(self, variables: tuple[Any, Any], walk: _Walk) -> str:
+    def _make_message(self, variables: tuple[Any, Any], walk: _Walk) -> str:
         if self.message_program is not None:
             # If the message expression fails, the error falls back to the fixed message or the text of the rule.
             with suppress(CelError):
@@ -172,7 +172,7 @@ class _Rule(Struct, frozen=True):
             return f"'{failure}': {reason} for rule: {rule}"
         return f"{failure} evaluating rule: {rule}"
 
-    def _too_costly(self, path: _Path, failure: CostLimitError, walk: _Walk) -> FieldError:
+    def _make_cost_error(self, path: _Path, failure: CostLimitError, walk: _Walk) -> FieldError:
         if walk.budget.left <= 0:
             return FieldError(_render(path), INVALID, self.shape.schema_type, _OUT_OF_BUDGET)
         stop = "no further validation rules will be run due to call cost exceeds limit"
@@ -224,7 +224,7 @@ def _make_contents_check(schema: Schema, shape: Shape, place: _Place) -> _Check 
         below = place.below("items", correlated=bool(shape.keys), count=schema.get("maxItems", 1))
         check_item = _compile(schema["items"], shape.element, below)
         return check_item and (
-            _keyed_items(check_item, shape.keys) if below.correlated else _make_items_check(check_item)
+            _make_keyed_check(check_item, shape.keys) if below.correlated else _make_items_check(check_item)
         )
     others = schema.get("additionalProperties")
     if isinstance(others, Mapping) and shape.element is not None:
@@ -264,7 +264,7 @@ def _make_values_check(check_value: _Check) -> _Check:
     return run
 
 
-def _keyed_items(check_item: _Check, keys: Sequence[str]) -> _Check:
+def _make_keyed_check(check_item: _Check, keys: Sequence[str]) -> _Check:
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, list):
             return
@@ -302,11 +302,11 @@ def _yield_rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]
             continue
         turns = rule.program.turns * place.count
         if turns > _MAX_TURNS:
-            here.complain("rule", FORBIDDEN, None, _too_many(turns))
+            here.complain("rule", FORBIDDEN, None, _format_excess(turns))
         yield rule
 
 
-def _too_many(turns: int) -> str:
+def _format_excess(turns: int) -> str:
     excess = turns / _MAX_TURNS
     factor = "more than 100x" if excess > 100 else f"{excess:f}x" if excess < 1.5 else f"{excess:.1f}x"
     return (

@@ -93,7 +93,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
             return _list(schema)
         case _ if schema.get("nullable"):
             adapt = _find_scalar(schema, type_)[1]
-            return Shape(schema_type=type_, adapt=adapt and _unless_null(adapt), typed=bool(type_))
+            return Shape(schema_type=type_, adapt=adapt and _make_null_safe(adapt), typed=bool(type_))
         case _:
             cel_type, adapt = _find_scalar(schema, type_)
             return Shape(type=cel_type, schema_type=type_, adapt=adapt, open=not type_, typed=bool(type_))
@@ -178,7 +178,7 @@ def _convert_int(value: Any) -> Any:
     return value if type(value) is int else int(value)
 
 
-def _unless_null(adapt: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _make_null_safe(adapt: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else adapt(value)
 
 

@@ -207,7 +207,7 @@ def _list(id_: int, data: bytes) -> Node:
     )
 
 
-def _map(id_: int, data: bytes) -> Node:
+def _read_map(id_: int, data: bytes) -> Node:
     fields = _read_message(data)
     if 1 in fields:
         raise UnsupportedError(f"messages such as {_read_text(fields, 1)} cannot be made here")
@@ -228,6 +228,6 @@ _NODES: dict[int, Callable[[int, bytes], Node]] = {
     5: _select,
     6: _call,
     7: _list,
-    8: _map,
+    8: _read_map,
     9: _read_comprehension,
 }

@@ -52,7 +52,7 @@ def compile_path(text: str) -> Find:
         match = _STEP.match(path, position)
         if match is None or len(steps) == MAX_STEPS:
             raise JsonPathError(f"cannot be read from {path[position : position + 20]!r} on")
-        steps.append(_step(match))
+        steps.append(_make_step(match))
         # `..name` is a descent and then a name. The second dot belongs to the name.
         position = match.end() - 1 if match.lastgroup == "descent" and path[match.end() :][:1] != "[" else match.end()
 
@@ -93,7 +93,7 @@ def _apply_to_each(values: Iterator[Any], step: Find) -> Iterator[Any]:
         yield from step(value)
 
 
-def _step(match: re.Match[str]) -> Find:
+def _make_step(match: re.Match[str]) -> Find:
     text = match[match.lastgroup or 0]
     match match.lastgroup:
         case "name":

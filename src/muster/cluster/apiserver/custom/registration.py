@@ -36,9 +36,9 @@ class CustomResources:
         key = CUSTOM_RESOURCE_DEFINITION.resource
         for entry in self._store.list(key).entries:
             self._serve(entry)
-        self._store.listen(key, self._changed)
+        self._store.listen(key, self._on_definition_changed)
 
-    def _changed(self, change: Change) -> None:
+    def _on_definition_changed(self, change: Change) -> None:
         if change.type == "DELETED":
             self._served.pop(change.entry.key.name, None)
             self._registry.set_custom(change.entry.key.name, ())

@@ -134,7 +134,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
         return Resource(
             kind=self.kind,
             stored=self.kind,
-            view=self._view(views.take_main if has_status else views.take_all),
+            view=self._make_view(views.take_main if has_status else views.take_all),
             rules=Rules(
                 prepare_create=preparation.reset_status if has_status else _as_it_is,
                 prepare_update=partial(preparation.count_change, status=not has_status),
@@ -144,16 +144,16 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
             verbs=_TERMINATING_VERBS if terminating else VERBS,
             short_names=accepted.short_names,
             categories=accepted.categories,
-            fields=self._fields(),
-            subresources=self._subresources(has_status=has_status),
-            deprecation=self._deprecation(),
+            fields=self._make_field_labels(),
+            subresources=self._make_subresources(has_status=has_status),
+            deprecation=self._find_deprecation_warning(),
             schema=make_served_schema(self.schema),
             storage=CustomVersion(stored, self.kind.api_version),
             singular_name=accepted.singular,
             list_kind=accepted.list_kind,
         )
 
-    def _view(self, take: Callable[[Document, Document], Document]) -> View:
+    def _make_view(self, take: Callable[[Document, Document], Document]) -> View:
         return View(
             self.kind,
             take=take,
@@ -163,16 +163,16 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
             printer=make_printer(self.version.additional_printer_columns),
         )
 
-    def _subresources(self, *, has_status: bool) -> tuple[Subresource, ...]:
+    def _make_subresources(self, *, has_status: bool) -> tuple[Subresource, ...]:
         subresources = []
         if has_status:
-            subresources.append(Subresource("status", self.kind, VIEW_VERBS, self._view(views.take_only_status)))
+            subresources.append(Subresource("status", self.kind, VIEW_VERBS, self._make_view(views.take_only_status)))
         scale = self.version.subresources.scale if self.version.subresources is not None else None
         if scale is not None:
             subresources.append(scale_subresource(scale, self._validate_update))
         return tuple(subresources)
 
-    def _deprecation(self) -> str:
+    def _find_deprecation_warning(self) -> str:
         if not self.version.deprecated:
             return ""
         return self.version.deprecation_warning or self._default_deprecation()
@@ -190,7 +190,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
         use = f"; use {group}/{min(better, key=make_version_key)} {kind}" if better else ""
         return f"{self.kind.api_version} {kind} is deprecated{use}"
 
-    def _fields(self) -> FieldLabels:
+    def _make_field_labels(self) -> FieldLabels:
         paths = {field.json_path.removeprefix("."): field.json_path for field in self.version.selectable_fields}
         if not paths:
             return FieldLabels({})
@@ -221,16 +221,18 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
         meta = msgspec.convert(document, Object).metadata
         of_meta = new_metadata(meta, names.dns_subdomain, namespaced=self.kind.namespaced, custom=True)
         errors = [*of_meta, *self._judge(document)]
-        return errors + self._broken_rules(document, None, errors)
+        return errors + self._find_broken_rules(document, None, errors)
 
     def _validate_update(self, document: Document, old: Document) -> Sequence[FieldError]:
         new_meta, old_meta = msgspec.convert(document, Object).metadata, msgspec.convert(old, Object).metadata
         judged = self._judge(document)
         of_meta = changed_metadata(new_meta, old_meta, custom=True)
         errors = [*of_meta, *(without_old_errors(judged, document, old) if judged else ())]
-        return errors + self._broken_rules(document, old, errors)
+        return errors + self._find_broken_rules(document, old, errors)
 
-    def _broken_rules(self, document: Document, old: Document | None, errors: Sequence[FieldError]) -> list[FieldError]:
+    def _find_broken_rules(
+        self, document: Document, old: Document | None, errors: Sequence[FieldError]
+    ) -> list[FieldError]:
         """Return the errors of the CEL rules.
 
         If an earlier error means that the document lacks the shape that the rules expect, the rules do not run, and the

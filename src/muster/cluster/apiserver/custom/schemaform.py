@@ -79,11 +79,11 @@ def _map_of(read_item: _Read, go_type: str) -> _Read:
     return read
 
 
-def _schema_or_bool(value: Any, path: str, unknown: list[str]) -> Any:
+def _read_schema_or_bool(value: Any, path: str, unknown: list[str]) -> Any:
     return value if isinstance(value, bool) else read_schema(value, path, unknown)
 
 
-def _schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
+def _read_schema_or_list(value: Any, path: str, unknown: list[str]) -> Any:
     return _SCHEMAS(value, path, unknown) if isinstance(value, list) else read_schema(value, path, unknown)
 
 
@@ -123,8 +123,8 @@ _KEYWORDS: dict[str, _Read] = {
     "not": read_schema,
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _SCHEMAS),
     **dict.fromkeys(("properties", "patternProperties", "definitions"), _NAMED_SCHEMAS),
-    **dict.fromkeys(("additionalProperties", "additionalItems"), _schema_or_bool),
-    "items": _schema_or_list,
+    **dict.fromkeys(("additionalProperties", "additionalItems"), _read_schema_or_bool),
+    "items": _read_schema_or_list,
     "dependencies": _map_of(_read_anything, "v1.JSONSchemaDependencies"),
     "externalDocs": _read_docs,
     "x-kubernetes-validations": _list_of(_read_rule, "v1.ValidationRules"),

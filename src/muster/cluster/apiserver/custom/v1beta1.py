@@ -56,7 +56,7 @@ def to_v1(definition: Document) -> Document:
     spec: Document = definition.get("spec") or {}
     versions = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
     result = remove_members(spec, *_SHARED, "version", "conversion") | {
-        "versions": [_version_to_v1(version or {}, spec) for version in versions]
+        "versions": [_convert_version_to_v1(version or {}, spec) for version in versions]
     }
     result["preserveUnknownFields"] = (
         True if spec.get("preserveUnknownFields") is None else spec["preserveUnknownFields"]
@@ -64,14 +64,14 @@ def to_v1(definition: Document) -> Document:
     if result["preserveUnknownFields"] is False:
         del result["preserveUnknownFields"]
     if spec.get("conversion"):
-        result["conversion"] = _conversion_to_v1(spec["conversion"])
+        result["conversion"] = _convert_conversion_to_v1(spec["conversion"])
     return definition | {"apiVersion": "apiextensions.k8s.io/v1", "spec": result}
 
 
 def to_v1beta1(definition: Document) -> Document:
     """Convert a v1 definition to v1beta1. The parts that all versions share move to the top of the spec."""
     spec: Document = definition.get("spec") or {}
-    versions = [_version_to_v1beta1(version) for version in spec.get("versions") or ()]
+    versions = [_convert_version_to_v1beta1(version) for version in spec.get("versions") or ()]
     result = spec | {"version": versions[0]["name"] if versions else ""}
     for name, shared in (("schema", "validation"), *((name, name) for name in _SHARED[1:])):
         values = [version.get(name) for version in versions]
@@ -80,11 +80,11 @@ def to_v1beta1(definition: Document) -> Document:
             versions = [remove_members(version, name) for version in versions]
     result |= {"versions": versions, "preserveUnknownFields": spec.get("preserveUnknownFields", False)}
     if spec.get("conversion"):
-        result["conversion"] = _conversion_to_v1beta1(spec["conversion"])
+        result["conversion"] = _convert_conversion_to_v1beta1(spec["conversion"])
     return definition | {"apiVersion": "apiextensions.k8s.io/v1beta1", "spec": result}
 
 
-def _version_to_v1(version: Document, spec: Document) -> Document:
+def _convert_version_to_v1(version: Document, spec: Document) -> Document:
     result = remove_members(version, "additionalPrinterColumns")
     schema = version.get("schema") or spec.get("validation")
     if not (schema or {}).get("openAPIV3Schema"):
@@ -99,14 +99,14 @@ def _version_to_v1(version: Document, spec: Document) -> Document:
     return result
 
 
-def _version_to_v1beta1(version: Document) -> Document:
+def _convert_version_to_v1beta1(version: Document) -> Document:
     if not version.get("additionalPrinterColumns"):
         return version
     columns = [rename_member(column, "jsonPath", "JSONPath") for column in version["additionalPrinterColumns"]]
     return version | {"additionalPrinterColumns": columns}
 
 
-def _conversion_to_v1(conversion: Document) -> Document:
+def _convert_conversion_to_v1(conversion: Document) -> Document:
     result: Document = {"strategy": conversion.get("strategy", "")}
     config = conversion.get("webhookClientConfig")
     if config:
@@ -115,7 +115,7 @@ def _conversion_to_v1(conversion: Document) -> Document:
     return result
 
 
-def _conversion_to_v1beta1(conversion: Document) -> Document:
+def _convert_conversion_to_v1beta1(conversion: Document) -> Document:
     webhook: dict[str, Any] = conversion.get("webhook") or {}
     result: Document = {"strategy": conversion.get("strategy", "")}
     if webhook:

@@ -68,7 +68,7 @@ class CustomVersion:
         if self._api_version == self._stored.version:
             return document
         converted = await self._stored.convert([document], self._stored.version)
-        return self._in_form(converted[0])
+        return self._convert_to_form(converted[0])
 
     async def convert(self, document: Document) -> Document:
         """Convert an object of another version to this version.
@@ -80,13 +80,13 @@ class CustomVersion:
 
     async def _load(self, entries: Sequence[Entry]) -> Iterator[Entry]:
         documents: list[Document] = [_decoder.decode(entry.body) for entry in entries]
-        loaded = await self._convert_all([self._in_form(document) for document in documents])
-        return map(_with_body, entries, loaded)
+        loaded = await self._convert_all([self._convert_to_form(document) for document in documents])
+        return map(_replace_body, entries, loaded)
 
     def _is_current(self, entry: Entry) -> bool:
         return self._api_version == self._stored.version and entry.revision > self._stored.since
 
-    def _in_form(self, document: Document) -> Document:
+    def _convert_to_form(self, document: Document) -> Document:
         form = self._stored.forms.get(document["apiVersion"])
         formed: Document = document if form is None else form(document).value
         return formed
@@ -101,7 +101,7 @@ class CustomVersion:
         for indexes in others.values():
             converted = await self._stored.convert([documents[index] for index in indexes], self._api_version)
             for index, document in zip(indexes, converted, strict=True):
-                result[index] = self._in_form(document)
+                result[index] = self._convert_to_form(document)
         return result
 
 
@@ -120,6 +120,6 @@ def _split_entries(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
         yield entries[first:]
 
 
-def _with_body(entry: Entry, document: Document) -> Entry:
+def _replace_body(entry: Entry, document: Document) -> Entry:
     body = _encoder.encode(document)
     return entry if body == entry.body else Entry(entry.key, entry.revision, body, entry.header)

@@ -18,19 +18,19 @@ from muster.cluster.apiserver.decode import Document
 def make_blank(kind: Kind[Any]) -> Document:
     """Return an object of a kind as Go encodes it with no field set; {} for a kind without types (custom resources)."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
-    return _blank_message(component) if component else _blank_struct(kind.type)
+    return _make_blank_message(component) if component else _make_blank_struct(kind.type)
 
 
-def _blank_message(component: str) -> Document:
+def _make_blank_message(component: str) -> Document:
     schema = published.schema_of(component)
     if schema is None:
-        return _blank_struct(vars(meta)[component.rpartition(".")[2]])
+        return _make_blank_struct(vars(meta)[component.rpartition(".")[2]])
     members: Document = {}
     for field in published.fields_of(component):
         member = schema["properties"].get(field.name, {})
         if "$ref" in member or "allOf" in member:
             if not field.is_optional:
-                members[field.name] = _blank_message(_name_referred(member))
+                members[field.name] = _make_blank_message(_name_referred(member))
         elif member.get("type") == "array" and field.is_always_written:
             members[field.name] = None
     return members
@@ -41,14 +41,14 @@ def _name_referred(member: dict[str, Any]) -> str:
     return reference.rpartition("/")[2]
 
 
-def _blank_struct(type_: type) -> Document:
+def _make_blank_struct(type_: type) -> Document:
     if not issubclass(type_, Struct):
         return {}
     members: Document = {}
     for field in msgspec.structs.fields(type_):
         default = field.default
         if isinstance(default, Struct):
-            members[field.encode_name] = _blank_struct(type(default))
+            members[field.encode_name] = _make_blank_struct(type(default))
         elif default == () and _is_required(field.type):
             members[field.encode_name] = None
     return members

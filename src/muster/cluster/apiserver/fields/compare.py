@@ -109,14 +109,14 @@ def _compare_contents(old: Any, new: Any, schema: FieldSchema, changes: Changes)
         return True
     if schema.element is None:
         return False
-    olds, news = _index_items(old, schema), _index_items(new, schema)
+    olds, news = _map_items_by_key(old, schema), _map_items_by_key(new, schema)
     if olds is None or news is None:
         return False
     _compare_items(olds, news, schema.element, changes)
     return True
 
 
-def _index_items(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
+def _map_items_by_key(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
     if value is None:
         return {}
     return schema.items_of(value) if type(value) is list else None

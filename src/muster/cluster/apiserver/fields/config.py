@@ -50,7 +50,7 @@ class _Walk:
                 continue
             below = self.value(item, schema.member(name), inner)
             if named is None:
-                below = _by_itself(below)
+                below = _add_self(below)
             elif item is None or item == {}:
                 below = {}
             if below is not None:
@@ -67,10 +67,10 @@ class _Walk:
         if type(value) is dict and schema.shape == "map":
             return self.members(value, schema, path) or None
         if type(value) is list and schema.element is not None:
-            return self._items(value, schema, schema.element, path) or None
+            return self._collect_items(value, schema, schema.element, path) or None
         return {}
 
-    def _items(self, items: list[Any], schema: FieldSchema, element: FieldSchema, path: str) -> FieldSet:
+    def _collect_items(self, items: list[Any], schema: FieldSchema, element: FieldSchema, path: str) -> FieldSet:
         node: FieldSet = {}
         for index, item in enumerate(items):
             key = schema.key_of(item)
@@ -79,11 +79,11 @@ class _Walk:
             elif key in node:
                 self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
             else:
-                node[key] = _by_itself(self.value(item, element, path + path_step(key)))
+                node[key] = _add_self(self.value(item, element, path + path_step(key)))
         return node
 
 
-def _by_itself(below: FieldSet | None) -> FieldSet:
+def _add_self(below: FieldSet | None) -> FieldSet:
     return {SELF: {}, **below} if below else {}
 
 

@@ -19,7 +19,7 @@ class Conflict(Struct, frozen=True):
 def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
     """Return the error 409, with one cause for each field and each of its owners."""
     paths_by_manager = [
-        (_name_manager(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)
+        (_name_manager(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_get_manager)
     ]
     causes = tuple(
         StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
@@ -39,7 +39,7 @@ def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
     return ApiError(Status(status="Failure", code=409, reason="Conflict", message=message, details=details))
 
 
-def _by_manager(conflict: Conflict) -> Identity:
+def _get_manager(conflict: Conflict) -> Identity:
     return conflict.manager
 
 

@@ -31,14 +31,14 @@ def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schem
     kubectl may overwrite a field whose live value equals the value in its last-applied annotation, so such fields are
     left out. For any other manager, all conflicts are returned.
     """
-    allowed = set(list_paths(_last_applied_fields(live, writer, schema)))
+    allowed = set(list_paths(_find_last_applied_fields(live, writer, schema)))
     if not allowed:
         return conflicts
     left = ((conflict, tuple(path for path in conflict.paths if path not in allowed)) for conflict in conflicts)
     return [Conflict(conflict.manager, remaining) for conflict, remaining in left if remaining]
 
 
-def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) -> FieldSet:
+def _find_last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) -> FieldSet:
     """Return the fields of the last client-side apply whose values have not changed since."""
     text = _get_annotation(live)
     if writer.manager != KUBECTL or not text:

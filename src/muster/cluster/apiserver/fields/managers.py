@@ -96,10 +96,10 @@ def is_same_entry(entry: Entry, other: Entry) -> bool:
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Return `managedFields` entries in their stored order: appliers first, then by time."""
-    return sorted(entries, key=_rank)
+    return sorted(entries, key=_make_sort_key)
 
 
-def _rank(entry: Entry) -> tuple[str, ...]:
+def _make_sort_key(entry: Entry) -> tuple[str, ...]:
     return (
         entry["operation"],
         entry.get("time") or "",

@@ -92,7 +92,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
         named = schema.fields[name] is not None
         # A member that the schema names stays as long as a manager owns a field in it.
         goes = (named or is_member(last)) and (owned_below is None or not (named or is_member(owned_below)))
-        left = None if goes else _pruned_value(value, last, owned_below, schema.member(name))
+        left = None if goes else _prune_value(value, last, owned_below, schema.member(name))
         if left is value:
             continue
         if result is document:
@@ -104,7 +104,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
     return result
 
 
-def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
+def _prune_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
     """Return the remaining part of a value, or the value itself if nothing changes.
 
     Return None if nothing remains and no manager owns the empty value.
@@ -118,17 +118,17 @@ def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: Fie
     if type(value) is dict and schema.shape == "map":
         left = prune_given_up(value, last, owned, schema)
     elif type(value) is list and schema.element is not None:
-        items = [_pruned_item(item, schema.key_of(item), last, owned, schema.element) for item in value]
+        items = [_prune_item(item, schema.key_of(item), last, owned, schema.element) for item in value]
         if any(new is not old for new, old in zip(items, value, strict=True)):
             left = [item for item in items if item is not None]
     return left if left or (node is not None and is_member(node)) else None
 
 
-def _pruned_item(item: Any, key: str | None, given_up: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
+def _prune_item(item: Any, key: str | None, given_up: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
     last = given_up.get(key) if key is not None else None
     if last is None or key is None:
         return item
     node = owned.get(key)
     if is_member(last) and (node is None or not is_member(node)):
         return None
-    return _pruned_value(item, last, node, element)
+    return _prune_value(item, last, node, element)

@@ -71,7 +71,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
         empty: the blank object of the kind.
         """
         members = schema.get("properties") or {}
-        root = _compile({**schema, "properties": {**members, **_common_members()}}, {})
+        root = _compile({**schema, "properties": {**members, **_make_common_members()}}, {})
         return FieldSchema("map", (dict,), root.fields, root.rest, root.open, empty=empty or {})
 
     @staticmethod
@@ -107,7 +107,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
         if type(item) is not dict:
             return None
         if len(self.keys) == 1 and type(value := item.get(self.keys[0])) is str and len(value) <= _SHORT:
-            return _key_of_text(self.keys[0], value)
+            return _make_text_key(self.keys[0], value)
         keys = {}
         for name in self.keys:
             if name in item:
@@ -118,7 +118,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
 
 @lru_cache(maxsize=1024)  # the types of conditions and the names of containers repeat
-def _key_of_text(name: str, value: str) -> str:
+def _make_text_key(name: str, value: str) -> str:
     return f"k:{_encode({name: value}).decode()}"
 
 
@@ -129,7 +129,7 @@ _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
 
 
 @cache
-def _common_members() -> dict[str, Schema]:
+def _make_common_members() -> dict[str, Schema]:
     """Return the schemas of the members that all objects share."""
     return dict(make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"])
 
@@ -146,7 +146,7 @@ def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
 
 
 def _make_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
-    match _type_of(schema):
+    match _find_type(schema):
         case "object":
             return _make_object_node(schema, made)
         case "array":
@@ -157,7 +157,7 @@ def _make_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
             return FieldSchema("scalar", _SCALARS.get(type_, _ANY_SCALAR))
 
 
-def _type_of(schema: Schema) -> str:
+def _find_type(schema: Schema) -> str:
     if schema.get("x-kubernetes-int-or-string"):
         return "int-or-string"
     if "type" in schema:

@@ -109,11 +109,11 @@ def make_canonical(value: Any) -> FieldSet:
         raise ValueError("a field set is an object")
     result: FieldSet = {}
     for key, below in value.items():
-        result[_canonical_key(key)] = make_canonical(below)
+        result[_make_canonical_key(key)] = make_canonical(below)
     return {} if len(result) == 1 and SELF in result else result
 
 
-def _canonical_key(key: str) -> str:
+def _make_canonical_key(key: str) -> str:
     """Return a path element in canonical form, with sorted keys.
 
     Raises:

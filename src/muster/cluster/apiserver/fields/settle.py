@@ -13,7 +13,7 @@ def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
     for key, below in fields.items():
         if not below or key == SELF:
             continue
-        now = _settled_node(below, _schema_at(key, schema))
+        now = _settle_node(below, _find_schema(key, schema))
         if now is not below:
             if result is fields:
                 result = fields.copy()
@@ -21,11 +21,11 @@ def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
     return result
 
 
-def _settled_node(below: FieldSet, schema: FieldSchema | None) -> FieldSet:
+def _settle_node(below: FieldSet, schema: FieldSchema | None) -> FieldSet:
     if schema is None:
         return below
     return {} if schema.shape == "atomic" else settle_fields(below, schema)
 
 
-def _schema_at(key: str, schema: FieldSchema) -> FieldSchema | None:
+def _find_schema(key: str, schema: FieldSchema) -> FieldSchema | None:
     return schema.member(key[2:]) if key.startswith("f:") else schema.element

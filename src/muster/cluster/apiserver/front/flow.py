@@ -235,22 +235,24 @@ class Flow:
     """The resources that a server lends to requests: seats, room for bodies, places for streams, and their metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
-        self.seats = Shares(limits.seats, limits, self._refusal)
-        self.lists = Shares(max(limits.seats // 2, 1), limits, self._refusal)  # lent until the client has read the list
-        self.room = Shares(limits.room, limits, self._refusal)
-        self.readers = Shares(limits.readers, limits, self._refusal)
-        self._streams = Shares(limits.streams, limits, self._refusal)
+        self.seats = Shares(limits.seats, limits, self._make_refusal)
+        self.lists = Shares(
+            max(limits.seats // 2, 1), limits, self._make_refusal
+        )  # lent until the client has read the list
+        self.room = Shares(limits.room, limits, self._make_refusal)
+        self.readers = Shares(limits.readers, limits, self._make_refusal)
+        self._streams = Shares(limits.streams, limits, self._make_refusal)
         self._refusals = metrics.counter(
             "apiserver_flowcontrol_rejected_requests_total",
             "Requests that were told to come back later",
             ("flow_schema", "priority_level", "reason"),
         )
-        metrics.add_computed(self._gauges)
+        metrics.add_computed(self._make_gauges)
 
     def open_stream(self, name: str) -> None:
         """Count one more open stream of a user. Raises `ApiError` (429)."""
         if not self._streams.take_at_once(name, 1):
-            raise self._refusal("concurrency-limit")
+            raise self._make_refusal("concurrency-limit")
 
     async def take_seats(self, user: str, request: Request, body_bytes: int, taken: Loans, opened: Loans) -> None:
         """Borrow the seats of a request until `taken` closes, and a list's places until `opened` closes.
@@ -275,11 +277,11 @@ class Flow:
         """Stop counting a stream of a user."""
         self._streams.give_back(name, 1)
 
-    def _refusal(self, reason: str) -> ApiError:
+    def _make_refusal(self, reason: str) -> ApiError:
         self._refusals.labels(_LEVEL, _LEVEL, reason).inc()
         return too_many_requests("Too many requests, please try again later.", RETRY_AFTER_SECONDS)
 
-    def _gauges(self) -> Iterator[Gauges]:
+    def _make_gauges(self) -> Iterator[Gauges]:
         labels = ("flow_schema", "priority_level")
         level = (_LEVEL, _LEVEL)
         for name, text, value in (

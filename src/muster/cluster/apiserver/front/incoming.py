@@ -45,7 +45,7 @@ class Body:
         if not self._is_awaited:
             return 0
         if self._length > MAX_BODY_BYTES:
-            raise _over_limit(MAX_BODY_BYTES)
+            raise _make_too_large_error(MAX_BODY_BYTES)
         return MAX_BODY_BYTES if self._is_chunked else self._length
 
     async def read(self, most: int = MAX_BODY_BYTES, seconds: float | None = None) -> bytes:
@@ -68,14 +68,14 @@ class Body:
         Raises `ApiError`: 413 if it is longer than `most` bytes, 400 if the client disconnects.
         """
         if self._length > most:
-            raise _over_limit(most)
+            raise _make_too_large_error(most)
         chunks: list[bytes] = []
         size = 0
         while self._is_awaited:
-            chunks.append(await self._next())
+            chunks.append(await self._receive_piece())
             size += len(chunks[-1])
             if size > most:
-                raise _over_limit(most)
+                raise _make_too_large_error(most)
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property
@@ -92,7 +92,7 @@ class Body:
         try:
             async with asyncio.timeout(SKIP_SECONDS):
                 while not self.is_over and size <= SKIP_BYTES:
-                    size += len(await self._next())
+                    size += len(await self._receive_piece())
         except (TimeoutError, ApiError):
             return  # `is_over` tells the caller whether the body has ended
 
@@ -100,7 +100,7 @@ class Body:
     def _is_awaited(self) -> bool:
         return self._is_wanted and not self.is_over
 
-    async def _next(self) -> bytes:
+    async def _receive_piece(self) -> bytes:
         self._is_held_back = False
         message = await self._receive()
         if message["type"] == "http.disconnect":
@@ -113,5 +113,5 @@ def _parse_length(text: bytes) -> int:
     return int(text) if len(text) <= 18 else sys.maxsize
 
 
-def _over_limit(most: int) -> ApiError:
+def _make_too_large_error(most: int) -> ApiError:
     return too_large(f"Request entity too large: limit is {most}")

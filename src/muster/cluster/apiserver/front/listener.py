@@ -77,16 +77,16 @@ class Listener:
         """
         is_local = address.family == socket.AF_UNIX
         context = None if is_local else self._context
-        plain = self._welcome_plain if self._plain is not None else None
-        acceptor = Acceptor(address, context, self._connection_limit, self._welcome, find_peer, plain)
+        plain = self._make_plain_protocol if self._plain is not None else None
+        acceptor = Acceptor(address, context, self._connection_limit, self._make_protocol, find_peer, plain)
         acceptor.open()
         self._acceptors.append(acceptor)
         return 0 if is_local else int(address.getsockname()[1])
 
-    def _welcome(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
+    def _make_protocol(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
         return ProtocolChoice(self._application, self._shared, slot, deadline)
 
-    def _welcome_plain(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
+    def _make_plain_protocol(self, slot: ConnectionSlot, deadline: float) -> "ProtocolChoice":
         assert self._plain is not None
         return ProtocolChoice(self._plain, self._shared, slot, deadline)
 

@@ -36,7 +36,7 @@ async def respond(
         else:
             return
     if isinstance(answer, Stream):
-        await _stream(answer, headers, caller, send, rest)
+        await _send_stream(answer, headers, caller, send, rest)
     elif body.is_over or not caller.is_alone:
         status, fields, content = await _prepare_answer(answer, headers)
         if len(content) <= PIECE_BYTES:
@@ -101,7 +101,7 @@ async def _prepare_answer(answer: Response, headers: Mapping[bytes, bytes]) -> t
 
 async def _send_whole(status: int, fields: list[Field], body: bytes, caller: Caller, send: Send) -> None:
     await send({"type": "http.response.start", "status": status, "headers": fields})
-    await _in_pieces(body, caller, send, has_more=False)
+    await _send_in_pieces(body, caller, send, has_more=False)
 
 
 def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> list[Field]:
@@ -112,7 +112,7 @@ def _make_common_headers(content_type: str, headers: Mapping[bytes, bytes]) -> l
     return fields
 
 
-async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
+async def _send_in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
     """Send a body in pieces, each after the client has received most of the previous piece.
 
     The rest of the body stays in memory uncopied and unencrypted, and counts as unsent.
@@ -144,7 +144,7 @@ def _compress(body: bytes) -> bytes:
     return zlib.compress(body, level=1, wbits=31)
 
 
-async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send, rest: Rest) -> None:
+async def _send_stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send, rest: Rest) -> None:
     fields = [*_make_common_headers(stream.content_type, headers), (b"cache-control", b"no-cache, private")]
     fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
     caller.streaming, caller.is_endless = asyncio.current_task(), stream.is_endless
@@ -153,7 +153,7 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
         async for chunk in stream.chunks:
             if chunk:
                 size = len(chunk)
-                await _in_pieces(chunk, caller, send, has_more=True)
+                await _send_in_pieces(chunk, caller, send, has_more=True)
                 # While a slow client reads, only the connection keeps the data, and the connection counts it.
                 del chunk
                 await caller.drain()

@@ -73,7 +73,7 @@ class Authority:
         pair = self._load("server")
         if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
             return pair
-        return self._issue("server", subject_of("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
+        return self._issue_pair("server", subject_of("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, name: str, user: User) -> Pair:
         """Return the client certificate of a user.
@@ -86,7 +86,7 @@ class Authority:
         if pair is not None and self._is_fresh(pair) and user_of(pair.certificate) == user:
             return pair
         groups = sorted(user.groups - {AUTHENTICATED})
-        return self._issue(name, subject_of(user.name, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue_pair(name, subject_of(user.name, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _is_fresh(self, pair: Pair) -> bool:
         """Return whether this authority signed the certificate, and whether it is valid and not due for renewal."""
@@ -97,11 +97,13 @@ class Authority:
     def _make_authority(self) -> Pair:
         return self._save("ca", make_authority("muster-ca", self._now, AUTHORITY_LIFE))
 
-    def _issue(self, name: str, subject: x509.Name, purpose: x509.ObjectIdentifier, names: Sequence[str] = ()) -> Pair:
+    def _issue_pair(
+        self, name: str, subject: x509.Name, purpose: x509.ObjectIdentifier, names: Sequence[str] = ()
+    ) -> Pair:
         return self._save(name, issue_certificate(self.pair, subject, purpose, self._now, LEAF_LIFE, names))
 
     def _load(self, name: str) -> Pair | None:
-        file = self._file(name)
+        file = self._get_path(name)
         try:
             content = read_private(file)
             loaded = parse_credential(content, content)
@@ -112,12 +114,12 @@ class Authority:
         return Pair(loaded.certificate, loaded.key, file)
 
     def _save(self, name: str, new: Credential) -> Pair:
-        pair = Pair(new.certificate, new.key, self._file(name))
+        pair = Pair(new.certificate, new.key, self._get_path(name))
         # One file holds both, so that a killed process leaves the old pair or the new one, never half of each.
         write_private(pair.file, pair.certificate_pem + pair.key_pem)
         return pair
 
-    def _file(self, name: str) -> Path:
+    def _get_path(self, name: str) -> Path:
         return self._directory / f"{name}.pem"
 
 

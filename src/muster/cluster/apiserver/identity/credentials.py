@@ -52,7 +52,7 @@ class Credentials(Struct, frozen=True):
             server=authority.server((*SERVER_NAMES, *also)),
             admin=authority.client("admin", ADMIN),
             token=_load_token(directory / "admin.token", ids),
-            signing_key=_signing_key(directory / "service-accounts.key"),
+            signing_key=_load_signing_key(directory / "service-accounts.key"),
         )
 
     @property
@@ -78,7 +78,7 @@ class Credentials(Struct, frozen=True):
         """Return a kubeconfig for the admin. server: the URL of the server on this machine."""
         # Within one machine, sending an answer takes less time than compressing it.
         return _render_kubeconfig(
-            clusters=[{"name": CLUSTER, "cluster": self._cluster(server) | {"disable-compression": True}}],
+            clusters=[{"name": CLUSTER, "cluster": self._make_cluster(server) | {"disable-compression": True}}],
             users=[
                 {
                     "name": f"{CLUSTER}-admin",
@@ -97,9 +97,9 @@ class Credentials(Struct, frozen=True):
 
     def cluster_info(self, server: str) -> str:
         """Return a kubeconfig without a user, as kubeadm publishes it: the server's URL and its authority."""
-        return _render_kubeconfig(clusters=[{"name": "", "cluster": self._cluster(server)}]).decode()
+        return _render_kubeconfig(clusters=[{"name": "", "cluster": self._make_cluster(server)}]).decode()
 
-    def _cluster(self, server: str) -> dict[str, Any]:
+    def _make_cluster(self, server: str) -> dict[str, Any]:
         return {"server": server, "certificate-authority-data": _encode(self.authority_pem)}
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
@@ -122,7 +122,7 @@ def _load_token(file: Path, ids: Ids) -> str:
     return token
 
 
-def _signing_key(file: Path) -> SigningKey:
+def _load_signing_key(file: Path) -> SigningKey:
     """Load the key that signs service account tokens, or create it. It survives restarts, as running pods need it.
 
     Raises `CredentialError` if its file is damaged.
@@ -148,20 +148,20 @@ def _render_kubeconfig(
         "contexts": list(contexts),
         "current-context": current,
     }
-    return "".join(f"{line}\n" for line in _yaml_lines(document)).encode()
+    return "".join(f"{line}\n" for line in _render_yaml_lines(document)).encode()
 
 
-def _yaml_lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+def _render_yaml_lines(document: Mapping[str, Any], indent: str = "") -> Iterator[str]:
     """Yield the lines of a kubeconfig, without the YAML library, which takes 15 ms to load."""
     for name, value in document.items():
         match value:
             case dict():
                 yield f"{indent}{name}:"
-                yield from _yaml_lines(value, indent + "  ")
+                yield from _render_yaml_lines(value, indent + "  ")
             case [*items] if items:
                 yield f"{indent}{name}:"
                 for item in items:
-                    first, *others = _yaml_lines(item, indent + "  ")
+                    first, *others = _render_yaml_lines(item, indent + "  ")
                     yield f"{indent}- {first.lstrip()}"
                     yield from others
             case _:

@@ -81,7 +81,7 @@ class Documents:
         if dry_run:
             return encoding.encode_unchanged()
         written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
-        self._share(typed, encoding)
+        self._share_typed(typed, encoding)
         end_work()
         return _encode_body(await written)
 
@@ -106,11 +106,11 @@ class Documents:
         if dry_run:
             return encoding.encode_unchanged()
         written = self.store.write(Delete(key, encoding), *beside)
-        self._share(typed, encoding)
+        self._share_typed(typed, encoding)
         end_work()
         return _encode_body(await written)
 
-    def _share(self, typed: Typed | None, encoding: "_Encoding") -> None:
+    def _share_typed(self, typed: Typed | None, encoding: "_Encoding") -> None:
         """Store the typed object of a body that the store has accepted, for readers in this process."""
         if typed is not None and encoding.body:
             self._shared.add(*typed, encoding.body, encoding.version)

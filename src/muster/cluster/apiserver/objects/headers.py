@@ -148,7 +148,7 @@ class _Event(_Object):
     reporting_component: str = ""
 
 
-def _index_pod(pod: _Pod) -> dict[str, str]:
+def _read_pod_fields(pod: _Pod) -> dict[str, str]:
     return {
         "spec.nodeName": pod.spec.node_name,
         "spec.restartPolicy": pod.spec.restart_policy,
@@ -161,16 +161,16 @@ def _index_pod(pod: _Pod) -> dict[str, str]:
     }
 
 
-def _index_replicas(controller: _Replicas) -> dict[str, str]:
+def _read_replicas_fields(controller: _Replicas) -> dict[str, str]:
     return {"status.replicas": str(controller.status.replicas)}
 
 
-def _index_workload(workload: _Workload) -> dict[str, str]:
+def _read_workload_fields(workload: _Workload) -> dict[str, str]:
     admission = workload.status.admission
     return {"status.admission.clusterQueue": admission.cluster_queue if admission else ""}
 
 
-def _index_event(event: _Event) -> dict[str, str]:
+def _read_event_fields(event: _Event) -> dict[str, str]:
     involved = event.involved_object
     return {
         "involvedObject.kind": involved.kind,
@@ -189,8 +189,8 @@ def _index_event(event: _Event) -> dict[str, str]:
 
 # For each stored resource with fields of its own: the type that decodes them, and the function that returns them.
 _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
-    "pods": (_Pod, _index_pod),
-    "events": (_Event, _index_event),
+    "pods": (_Pod, _read_pod_fields),
+    "events": (_Event, _read_event_fields),
     "nodes": (_Node, lambda node: {"spec.unschedulable": "true" if node.spec.unschedulable else "false"}),
     "namespaces": (_Namespace, lambda namespace: {"status.phase": namespace.status.phase}),
     "secrets": (_Secret, lambda secret: {"type": secret.type}),
@@ -200,9 +200,9 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
         _PriorityClass,
         lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
     ),
-    "workloads.kueue.x-k8s.io": (_Workload, _index_workload),
-    "replicasets.apps": (_Replicas, _index_replicas),
-    "replicationcontrollers": (_Replicas, _index_replicas),
+    "workloads.kueue.x-k8s.io": (_Workload, _read_workload_fields),
+    "replicasets.apps": (_Replicas, _read_replicas_fields),
+    "replicationcontrollers": (_Replicas, _read_replicas_fields),
     "certificatesigningrequests.certificates.k8s.io": (
         _Signing,
         lambda request: {"spec.signerName": request.spec.signer_name},

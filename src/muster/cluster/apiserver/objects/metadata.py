@@ -134,24 +134,24 @@ def check_version(document: Document, stored: Document, resource: str, *, uncond
         if not unconditional:
             raise _make_unversioned_error(resource, name)
     elif not (version.isascii() and version.isdigit()):
-        raise _bad_version(resource, name, version)
+        raise _make_unparsed_version_error(resource, name, version)
     elif version != old["resourceVersion"]:
         raise conflict(resource, name)
 
 
 def _make_unversioned_error(resource: str, name: str) -> ApiError:
-    return _invalid_version(resource, name, FieldError("metadata.resourceVersion", INVALID, 0, _MUST_BE_SPECIFIED))
+    return _make_version_error(resource, name, FieldError("metadata.resourceVersion", INVALID, 0, _MUST_BE_SPECIFIED))
 
 
 _MUST_BE_SPECIFIED = "must be specified for an update"
 
 
-def _bad_version(resource: str, name: str, version: str) -> ApiError:
+def _make_unparsed_version_error(resource: str, name: str, version: str) -> ApiError:
     detail = f'strconv.ParseUint: parsing "{version[:100]}": invalid syntax'
-    return _invalid_version(resource, name, FieldError("metadata.resourceVersion", INVALID, version[:100], detail))
+    return _make_version_error(resource, name, FieldError("metadata.resourceVersion", INVALID, version[:100], detail))
 
 
-def _invalid_version(resource: str, name: str, error: FieldError) -> ApiError:
+def _make_version_error(resource: str, name: str, error: FieldError) -> ApiError:
     plural, _, group = resource.partition(".")
     return invalid(plural, group, name, [error])
 

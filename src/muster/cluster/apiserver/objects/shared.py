@@ -64,12 +64,12 @@ class SharedObjects:
         if kind.type is dict:
             return kind.decode(body)
         if len(body) > MOST_BYTES:
-            return _without_managers(kind.decode(body))
+            return _remove_managers(kind.decode(body))
         obj: T | None = self.find(kind, body)
         if obj is None and kind.whole is not None:
             obj = self._find(kind.whole, body)
         if obj is None:
-            obj = _without_managers(kind.decode(body))
+            obj = _remove_managers(kind.decode(body))
             self._keep(kind.type, body, obj)
         return obj
 
@@ -100,7 +100,7 @@ class SharedObjects:
             self._recent, self._older = {}, self._recent
 
 
-def _without_managers(obj: T) -> T:
+def _remove_managers(obj: T) -> T:
     """Return the object without managedFields. Its type may have fewer fields than the kind."""
     meta = getattr(obj, "metadata", None)
     return remove_managed_fields(obj) if getattr(meta, "managed_fields", ()) else obj

@@ -41,17 +41,17 @@ def take_all(stored: Document, written: Document) -> Document:  # noqa: ARG001  
 
 def take_main(stored: Document, written: Document) -> Document:
     """Return the written object with the stored status."""
-    return _with_member(written, "status", stored)
+    return _replace_member(written, "status", stored)
 
 
 def take_status(stored: Document, written: Document) -> Document:
     """Return the stored object with the written status and the written labels, annotations and finalizers."""
-    return _with_member(with_metadata(stored, written, _STATUS_METADATA), "status", written)
+    return _replace_member(with_metadata(stored, written, _STATUS_METADATA), "status", written)
 
 
 def take_only_status(stored: Document, written: Document) -> Document:
     """Return the stored object with the written status."""
-    return _with_member(with_metadata(stored, written), "status", written)
+    return _replace_member(with_metadata(stored, written), "status", written)
 
 
 def take_pod_status(stored: Document, written: Document) -> Document:
@@ -65,7 +65,7 @@ def take_pod_status(stored: Document, written: Document) -> Document:
 
 def take_namespace(stored: Document, written: Document) -> Document:
     """Return the written namespace with the stored status and spec. Only `finalize` changes the spec."""
-    return _with_member(_with_member(written, "status", stored), "spec", stored)
+    return _replace_member(_replace_member(written, "status", stored), "spec", stored)
 
 
 def with_metadata(stored: Document, written: Document, fields: tuple[str, ...] = _VERSION) -> Document:
@@ -75,7 +75,7 @@ def with_metadata(stored: Document, written: Document, fields: tuple[str, ...] =
     return stored | {"metadata": others | {field: meta[field] for field in fields if field in meta}}
 
 
-def _with_member(document: Document, name: str, source: Document) -> Document:
+def _replace_member(document: Document, name: str, source: Document) -> Document:
     return remove_members(document, name) | ({name: source[name]} if name in source else {})
 
 

@@ -36,7 +36,7 @@ class OpenApi:
         """Replace the resources. Group versions whose resources are unchanged keep their rendered parts."""
         before, self._groups = self._groups, {}
         self._answers.clear()
-        for name, members in _by_group_version(resources).items():
+        for name, members in _group_by_version(resources).items():
             group = before.get(name)
             is_unchanged = group is not None and group.resources == members
             self._groups[name] = group if group is not None and is_unchanged else _GroupVersion(members, self._info)
@@ -64,15 +64,15 @@ class OpenApi:
         answer = self._answers.get((path, content_type))
         if answer is None:
             if path == "/openapi/v3":
-                answer = static_answer(self._index())
+                answer = static_answer(self._make_index())
             elif content_type == JSON:
-                answer = static_answer(self._v2())
+                answer = static_answer(self._make_v2())
             else:
-                answer = static_bytes(self._v2_protobuf(), content_type)
+                answer = static_bytes(self._encode_v2_protobuf(), content_type)
             self._answers[path, content_type] = answer
         return answer
 
-    def _index(self) -> dict[str, Any]:
+    def _make_index(self) -> dict[str, Any]:
         """Return the URLs of the documents of all group versions.
 
         Each URL has the hash of its document, so that clients can cache the document until it changes.
@@ -81,7 +81,7 @@ class OpenApi:
         urls = {name: f"/openapi/v3/{name}?hash={group.v3.hash}" for name, group in groups}
         return {"paths": {name: {"serverRelativeURL": url} for name, url in urls.items()}}
 
-    def _v2(self) -> dict[str, Any]:
+    def _make_v2(self) -> dict[str, Any]:
         definitions: dict[str, msgspec.Raw] = {}
         paths: dict[str, msgspec.Raw] = {}
         for group in self._groups.values():
@@ -89,7 +89,7 @@ class OpenApi:
             paths |= group.v2_paths
         return {"swagger": "2.0", "info": self._info, "paths": paths, "definitions": dict(sorted(definitions.items()))}
 
-    def _v2_protobuf(self) -> bytes:
+    def _encode_v2_protobuf(self) -> bytes:
         definitions: dict[str, bytes] = {}
         for group in self._groups.values():
             definitions |= group.protobuf_definitions
@@ -110,14 +110,14 @@ class _GroupVersion:
         return static_answer({
             "openapi": "3.0.0",
             "info": self._info,
-            "paths": {item.path: _v3_path(item) for item in self._items},
+            "paths": {item.path: _make_v3_path(item) for item in self._items},
             "components": {"schemas": self._schemas},
         })  # fmt: skip
 
     @cached_property
     def v2_paths(self) -> dict[str, msgspec.Raw]:
         """The paths of OpenAPI v2, encoded."""
-        return {item.path: _encode_raw(_v2_path(item)) for item in self._items}
+        return {item.path: _encode_raw(_make_v2_path(item)) for item in self._items}
 
     @cached_property
     def v2_definitions(self) -> dict[str, msgspec.Raw]:
@@ -127,7 +127,7 @@ class _GroupVersion:
     @cached_property
     def protobuf_paths(self) -> bytes:
         """The paths of OpenAPI v2 in protobuf."""
-        return v2_protobuf.encode_paths({item.path: _v2_path(item) for item in self._items})
+        return v2_protobuf.encode_paths({item.path: _make_v2_path(item) for item in self._items})
 
     @cached_property
     def protobuf_definitions(self) -> dict[str, bytes]:
@@ -150,7 +150,7 @@ class _GroupVersion:
         }
 
 
-def _by_group_version(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
+def _group_by_version(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
     """Group resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
     groups: dict[str, list[Resource]] = {}
     for resource in sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural)):
@@ -164,17 +164,17 @@ def _encode_raw(document: Any) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(document))
 
 
-def _v3_path(item: PathItem) -> dict[str, Any]:
-    operations = {operation.method: _v3_operation(operation) for operation in item.operations}
-    return operations | {"parameters": [_v3_parameter(parameter) for parameter in item.parameters]}
+def _make_v3_path(item: PathItem) -> dict[str, Any]:
+    operations = {operation.method: _make_v3_operation(operation) for operation in item.operations}
+    return operations | {"parameters": [_make_v3_parameter(parameter) for parameter in item.parameters]}
 
 
-def _v3_operation(operation: Operation) -> dict[str, Any]:
+def _make_v3_operation(operation: Operation) -> dict[str, Any]:
     content = (
         {JSON: {"schema": make_reference(operation.result)}} if operation.result else {"text/plain": {"schema": _TEXT}}
     )
     written = _make_common_parts(operation) | {
-        "parameters": [_v3_parameter(parameter) for parameter in operation.parameters],
+        "parameters": [_make_v3_parameter(parameter) for parameter in operation.parameters],
         "responses": {"200": {"description": "OK", "content": content}},
     }
     if operation.body:
@@ -189,17 +189,17 @@ def _v3_operation(operation: Operation) -> dict[str, Any]:
 _TEXT = {"type": "string"}
 
 
-def _v3_parameter(parameter: Parameter) -> dict[str, Any]:
+def _make_v3_parameter(parameter: Parameter) -> dict[str, Any]:
     return _make_parameter(parameter) | {"schema": {"type": parameter.type, "uniqueItems": True}}
 
 
-def _v2_path(item: PathItem) -> dict[str, Any]:
-    operations = {operation.method: _v2_operation(operation) for operation in item.operations}
-    return operations | {"parameters": [_v2_parameter(parameter) for parameter in item.parameters]}
+def _make_v2_path(item: PathItem) -> dict[str, Any]:
+    operations = {operation.method: _make_v2_operation(operation) for operation in item.operations}
+    return operations | {"parameters": [_make_v2_parameter(parameter) for parameter in item.parameters]}
 
 
-def _v2_operation(operation: Operation) -> dict[str, Any]:
-    parameters = [_v2_parameter(parameter) for parameter in operation.parameters]
+def _make_v2_operation(operation: Operation) -> dict[str, Any]:
+    parameters = [_make_v2_parameter(parameter) for parameter in operation.parameters]
     if operation.body:
         body = {"name": "body", "in": "body", "schema": as_v2(make_reference(operation.body))}
         parameters.append(body | {"required": operation.method != "delete"})
@@ -217,7 +217,7 @@ def _v2_operation(operation: Operation) -> dict[str, Any]:
     }
 
 
-def _v2_parameter(parameter: Parameter) -> dict[str, Any]:
+def _make_v2_parameter(parameter: Parameter) -> dict[str, Any]:
     return _make_parameter(parameter) | {"type": parameter.type, "uniqueItems": True}
 
 

@@ -51,7 +51,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
     schemas = _SHARED | {name: _make_named_schema(schema) for name, schema in schemas.items()}
     for resource in resources:
         if _is_custom(resource.kind):
-            schemas[component_of(resource.kind)] = _custom_schema(resource)
+            schemas[component_of(resource.kind)] = _make_custom_schema(resource)
         if "list" in resource.verbs:
             schemas[list_name(resource)] = _list_schema(resource)
     return dict(sorted(schemas.items()))
@@ -96,7 +96,7 @@ def _list_schema(resource: Resource) -> Schema:
     }
 
 
-def _custom_schema(resource: Resource) -> Schema:
+def _make_custom_schema(resource: Resource) -> Schema:
     """Return the schema of a custom kind from its definition, with the metadata of every object."""
     kind, schema = resource.kind, resource.schema or {"type": "object"}
     metadata = {"allOf": [make_reference(component_name(ObjectMeta))], "description": "What every object carries."}

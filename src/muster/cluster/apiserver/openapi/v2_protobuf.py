@@ -29,7 +29,7 @@ def encode_document(info: Mapping[str, str], path_parts: Iterable[bytes], defini
 
 def encode_paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Encode paths and their operations."""
-    return b"".join(_encode_named(2, path, _path_item(item)) for path, item in items.items())
+    return b"".join(_encode_named(2, path, _encode_path_item(item)) for path, item in items.items())
 
 
 def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
@@ -37,7 +37,7 @@ def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
     return _encode_named(1, name, _encode_schema(schema))
 
 
-def _path_item(item: Mapping[str, Any]) -> bytes:
+def _encode_path_item(item: Mapping[str, Any]) -> bytes:
     operations = [
         _encode_field(number, _encode_operation(item[method])) for method, number in _METHODS.items() if method in item
     ]

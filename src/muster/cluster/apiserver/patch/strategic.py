@@ -67,7 +67,7 @@ def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any
 def _merge_object(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> dict[str, Any]:
     directive = patch.get(_DIRECTIVE, "merge")
     if directive == "replace":
-        return _fresh_members(patch)
+        return _make_fresh_members(patch)
     if directive == "delete":
         return {}
     if directive != "merge":
@@ -75,9 +75,9 @@ def _merge_object(original: dict[str, Any], patch: dict[str, Any], schema: Schem
     result = _retain_keys(original, patch)
     ordered = _apply_orders(result, patch, schema)
     for key, value in patch.items():
-        if key in ordered or key in (_DIRECTIVE, _RETAIN_KEYS) or _directive_field(key, _SET_ORDER):
+        if key in ordered or key in (_DIRECTIVE, _RETAIN_KEYS) or _read_directive_field(key, _SET_ORDER):
             continue
-        if field := _directive_field(key, _DELETE_FROM_LIST):
+        if field := _read_directive_field(key, _DELETE_FROM_LIST):
             _delete_scalars(result, field, value)
         elif value is None:
             result.pop(key, None)
@@ -91,29 +91,29 @@ def _merge_member(result: dict[str, Any], key: str, value: Any, schema: Schema) 
     current = result.get(key)
     if isinstance(current, dict) and isinstance(value, dict):
         field = _get_field(schema, key)
-        result[key] = _fresh_members(value) if field.replaces else _merge_object(current, value, field.schema)
+        result[key] = _make_fresh_members(value) if field.replaces else _merge_object(current, value, field.schema)
     elif isinstance(current, list) and isinstance(value, list):
-        result[key] = _merged_list(current, value, _get_field(schema, key))
+        result[key] = _merge_lists(current, value, _get_field(schema, key))
     elif isinstance(value, dict) and value.get(_DIRECTIVE) == "delete":
         result.pop(key, None)
     else:
         result[key] = _make_fresh_value(value)
 
 
-def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
+def _merge_lists(current: list[Any], patch: list[Any], field: _Field) -> list[Any]:
     if not field.merges_lists:
-        return _fresh_items(patch)
+        return _make_fresh_items(patch)
     if not current and not patch:
         return current
-    key = _key_of(field, current, patch)
+    key = _find_merge_key(field, current, patch)
     if not key:
-        return _in_order([*current, *patch], patch, current, "")
-    remaining, added = _without_special_items(current, patch, key)
+        return _sort_items([*current, *patch], patch, current, "")
+    remaining, added = _apply_special_items(current, patch, key)
     items = _merge_items(remaining, added, field)
-    return _in_order(items, added, current, key)
+    return _sort_items(items, added, current, key)
 
 
-def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+def _apply_special_items(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Apply the items of the patch that have a `$patch`. Return the remaining items of the list and of the patch.
 
     Raises `ApiError` (422) for an unknown `$patch`.
@@ -151,7 +151,7 @@ def _merge_items(current: list[Any], patch: list[Any], field: _Field) -> list[An
             items[place] = _merge_object(items[place], item, field.schema)
         else:
             positions[identity] = len(items)
-            items.append(_fresh_members(item))
+            items.append(_make_fresh_members(item))
     return items
 
 
@@ -162,7 +162,7 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
     """
     done: set[str] = set()
     for directive, order in patch.items():
-        name = _directive_field(directive, _SET_ORDER)
+        name = _read_directive_field(directive, _SET_ORDER)
         if not name:
             continue
         current, added = result.get(name), patch.get(name)
@@ -170,13 +170,13 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
             if not isinstance(value, list):
                 raise _make_malformed_error(_SET_ORDER)
         field = _get_field(schema, name)
-        key = _key_of(field, order, current or [], added or [])
+        key = _find_merge_key(field, order, current or [], added or [])
         _require_same_order(name, added or [], order, key)
         if name in patch and added is None:
             continue  # an explicit null removes the list, so there is nothing to order
         if current is not None or added is not None:
-            merged = _merged_list(current or [], added, field) if added is not None else current
-            result[name] = _in_order(merged or [], order, current or [], key)
+            merged = _merge_lists(current or [], added, field) if added is not None else current
+            result[name] = _sort_items(merged or [], order, current or [], key)
         done.add(name)
     return done
 
@@ -197,7 +197,7 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
             raise unprocessable(f"The order in patch list: {shorten_text(name)} doesn't match {_SET_ORDER} list")
 
 
-def _in_order(items: list[Any], order: list[Any], current: list[Any], key: str) -> list[Any]:
+def _sort_items(items: list[Any], order: list[Any], current: list[Any], key: str) -> list[Any]:
     """Return the items sorted: items in `order` by that order, and the others in the order of `current`.
 
     The two groups interleave as they do in `current`. Equal scalars are merged to one.
@@ -263,7 +263,7 @@ def _are_objects(*lists: Sequence[Any]) -> bool:
     return kinds == {True}
 
 
-def _key_of(field: _Field, *lists: Sequence[Any]) -> str:
+def _find_merge_key(field: _Field, *lists: Sequence[Any]) -> str:
     """Return the merge key of lists of objects, or "" for lists of scalars. Raises `ApiError` (422) for mixed lists."""
     if not _are_objects(*lists):
         return ""
@@ -298,7 +298,7 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, A
     return {key: value for key, value in original.items() if key in retained}
 
 
-def _directive_field(key: str, directive: str) -> str:
+def _read_directive_field(key: str, directive: str) -> str:
     """Return the FIELD of `DIRECTIVE/FIELD`; "" for any other key.
 
     Raises:
@@ -319,15 +319,15 @@ def _make_malformed_error(directive: str) -> ApiError:
 def _make_fresh_value(value: Any) -> Any:
     """Return a value of the patch without nulls and directives, as the value of a new member."""
     if isinstance(value, dict):
-        return _fresh_members(value)
-    return _fresh_items(value) if isinstance(value, list) else value
+        return _make_fresh_members(value)
+    return _make_fresh_items(value) if isinstance(value, list) else value
 
 
-def _fresh_items(items: list[Any]) -> list[Any]:
+def _make_fresh_items(items: list[Any]) -> list[Any]:
     return [_make_fresh_value(item) for item in items if not (isinstance(item, dict) and _DIRECTIVE in item)]
 
 
-def _fresh_members(value: dict[str, Any]) -> dict[str, Any]:
+def _make_fresh_members(value: dict[str, Any]) -> dict[str, Any]:
     return {
         key: _make_fresh_value(item)
         for key, item in value.items()

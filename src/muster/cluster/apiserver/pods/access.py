@@ -50,35 +50,35 @@ class PodAccess:
         return {"pods/exec": self._exec, "pods/attach": self._attach, "pods/portforward": self._forward_ports}
 
     async def _exec(self, call: Call) -> Tunnel:
-        pod = self._pod(call)
+        pod = self._get_pod(call)
         options = command_options(pod, call.request)
         if not options.command:
             raise bad_request("you must specify at least one command for the container")
         await self._admit(call, _make_options_object(PodExecOptions, "PodExecOptions", options))
-        return _tunnel_for_command(options, self._node(pod).exec(pod, options))
+        return _make_command_tunnel(options, self._find_node(pod).exec(pod, options))
 
     async def _attach(self, call: Call) -> Tunnel:
-        pod = self._pod(call)
+        pod = self._get_pod(call)
         options = command_options(pod, call.request)
         await self._admit(call, _make_options_object(PodAttachOptions, "PodAttachOptions", options))
-        return _tunnel_for_command(options, self._node(pod).attach(pod, options))
+        return _make_command_tunnel(options, self._find_node(pod).attach(pod, options))
 
     async def _forward_ports(self, call: Call) -> Tunnel:
-        pod = self._pod(call)
+        pod = self._get_pod(call)
         ports = _parse_ports(call.request.lists.get("ports", ()))
         await self._admit(call, _make_options_object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
         from muster.cluster.apiserver.pods.tunnels import forward  # few clusters see a tunnel
 
-        dial = self._node(pod).dial(pod)
+        dial = self._find_node(pod).dial(pod)
         protocols = {_SPDY_PORTS: partial(forward.over_streams, dial)}
         if ports:
             protocols |= {name: partial(forward.over_channels, dial, name, ports) for name in _PORTS_DIALECTS}
         return Tunnel(protocols)
 
-    def _pod(self, call: Call) -> Pod:
+    def _get_pod(self, call: Call) -> Pod:
         return POD.decode(self._find(call).body)
 
-    def _node(self, pod: Pod) -> NodeConnection:
+    def _find_node(self, pod: Pod) -> NodeConnection:
         name = pod.spec.node_name
         if not name:
             raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
@@ -110,7 +110,7 @@ def _make_options_object(type: type[Any], kind: str, options: Any) -> Document:
     return {"kind": kind, "apiVersion": "v1", **members}
 
 
-def _tunnel_for_command(options: CommandOptions, opening: Opening) -> Tunnel:
+def _make_command_tunnel(options: CommandOptions, opening: Opening) -> Tunnel:
     from muster.cluster.apiserver.pods.tunnels import command  # few clusters see a tunnel
     from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
 

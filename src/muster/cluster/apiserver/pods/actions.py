@@ -72,7 +72,7 @@ class PodActions:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
         await self._call_webhooks(call, written, query_options)
-        await self._remover.delete_with(call, options, self._charge)
+        await self._remover.delete_with(call, options, self._charge_budget)
 
     async def _call_webhooks(self, call: Call, written: Document, options: WriteOptions) -> bool:
         """Call the webhooks about the posted object; return whether they changed it, in place. Raises `ApiError`."""
@@ -81,7 +81,7 @@ class PodActions:
         await self._webhooks.judge(attempt, call.warnings)
         return changed
 
-    def _charge(self, pod: Document) -> tuple[Put, ...]:
+    def _charge_budget(self, pod: Document) -> tuple[Put, ...]:
         """Mark a pod as evicted in place, and return the writes that charge its budget. Raises `ApiError`.
 
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.

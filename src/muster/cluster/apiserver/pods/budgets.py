@@ -72,16 +72,20 @@ def _allows_unhealthy(budget: PodDisruptionBudget) -> bool:
 def _require_one_left(budget: PodDisruptionBudget) -> None:
     name, status = budget.metadata.name, budget.status
     if status.observed_generation < budget.metadata.generation:
-        raise _too_many_requests(f"The disruption budget {name} is still being processed by the server.", _LAG_SECONDS)
+        raise _make_too_many_requests_error(
+            f"The disruption budget {name} is still being processed by the server.", _LAG_SECONDS
+        )
     if status.disruptions_allowed < 0:
-        raise _invalid_budget(name, "pdb disruptions allowed is negative")
+        raise _make_invalid_budget_error(name, "pdb disruptions allowed is negative")
     if len(status.disrupted_pods) > MAX_DISRUPTED:
-        raise _invalid_budget(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+        raise _make_invalid_budget_error(
+            name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        )
     if status.disruptions_allowed == 0:
-        raise _too_many_requests(f"The disruption budget {name} {_why_none(status)}", 0)
+        raise _make_too_many_requests_error(f"The disruption budget {name} {_explain_refusal(status)}", 0)
 
 
-def _why_none(status: PodDisruptionBudgetStatus) -> str:
+def _explain_refusal(status: PodDisruptionBudgetStatus) -> str:
     condition = find(status.conditions, ALLOWED)
     explanation = condition if condition is not None and condition.status == "False" and condition.message else None
     if explanation is not None and explanation.reason == SYNC_FAILED:  # the numbers of a failed sync are meaningless
@@ -93,13 +97,13 @@ def _why_none(status: PodDisruptionBudgetStatus) -> str:
     return "does not allow evicting pods currently"
 
 
-def _too_many_requests(why: str, retry_after_seconds: int) -> ApiError:
+def _make_too_many_requests_error(why: str, retry_after_seconds: int) -> ApiError:
     cause = StatusCause(reason="DisruptionBudget", message=why)
     details = StatusDetails(causes=(cause,), retry_after_seconds=retry_after_seconds)
     return ApiError(Status(status="Failure", code=429, reason="TooManyRequests", message=_REFUSED, details=details))
 
 
-def _invalid_budget(name: str, why: str) -> ApiError:
+def _make_invalid_budget_error(name: str, why: str) -> ApiError:
     text = f'poddisruptionbudget.policy "{name}" is forbidden: {why}'
     return forbidden(text, resource="poddisruptionbudget.policy", name=name)
 

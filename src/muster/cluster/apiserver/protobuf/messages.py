@@ -42,14 +42,14 @@ def decode(body: bytes) -> dict[str, Any]:
     version, kind = type_meta.get(1, ""), type_meta.get(2, "")
     if envelope.get(3):
         raise ProtobufError("the object within the body is encoded once more")
-    component = _DELETE_OPTIONS if kind == "DeleteOptions" else _component_of(version, kind)
+    component = _DELETE_OPTIONS if kind == "DeleteOptions" else _find_component(version, kind)
     if not component:
         raise ProtobufError(f"no kind {kind[:100]!r} in version {version[:100]!r} is known in protobuf")
     document: dict[str, Any] = _make_message_decoder(component)(envelope.get(2, b""))
     return {"apiVersion": version, "kind": kind} | document
 
 
-def _component_of(api_version: str, kind: str) -> str:
+def _find_component(api_version: str, kind: str) -> str:
     group, _, version = api_version.rpartition("/")
     return published.component_of_kind(group, version, kind)
 
@@ -73,14 +73,14 @@ class _Field(Struct, frozen=True):
 @cache
 def _make_message_decoder(component: str) -> _Decode:
     """Return the decoder of a component's messages."""
-    return _make_decoder(_fields_of(component, _schema_of(component)["properties"]))
+    return _make_decoder(_make_fields(component, _find_schema(component)["properties"]))
 
 
-def _schema_of(component: str) -> Schema:
+def _find_schema(component: str) -> Schema:
     return published.schema_of(component) or schema_of(vars(meta)[component.rpartition(".")[2]])
 
 
-def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
+def _make_fields(message: str, properties: Schema) -> dict[int, _Field]:
     """Return the fields of a message by number.
 
     properties: the schemas of the fields, including the fields of inline messages.
@@ -89,7 +89,7 @@ def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
     fields: dict[int, _Field] = {}
     for number, name, is_optional, is_always_written in published.fields_of(message):
         if name.startswith("*"):
-            inner = _make_decoder(_fields_of(f"{package}.{name[1:]}", properties))
+            inner = _make_decoder(_make_fields(f"{package}.{name[1:]}", properties))
             fields[number] = _Field("", inner, "inline", keeps_zero=True)
         elif name in properties:
             own = OPEN.get((short_name, name))
@@ -121,7 +121,7 @@ def _make_value_decoder(schema: Schema) -> _Decode | None:
     if "oneOf" in schema:
         return _decode_quantity
     if schema.get("x-kubernetes-int-or-string"):
-        return _int_or_string
+        return _decode_int_or_string
     if schema.get("x-kubernetes-preserve-unknown-fields"):
         return raw_json
     return _SCALARS.get((schema.get("type"), schema.get("format") if schema.get("type") == "string" else None))
@@ -172,7 +172,7 @@ def _decode_quantity(value: Value) -> str:
     return next((as_text(part) for number, _, part in wireformat.read_fields(as_bytes(value)) if number == 1), "0")
 
 
-def _int_or_string(value: Value) -> int | str:
+def _decode_int_or_string(value: Value) -> int | str:
     parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(value))}
     return as_text(parts.get(3, b"")) if parts.get(1) else as_integer(parts.get(2, 0))
 

@@ -86,17 +86,17 @@ def _decode_double(value: Value) -> float | int:
     return int(number) if number.is_integer() else number
 
 
-def _schema_or_many(value: Value) -> Any:
+def _decode_schema_or_many(value: Value) -> Any:
     message = _decode_message(value, {1: ("one", decode_schema, "!"), 2: ("many", decode_schema, "*")})
     return message.get("one", message.get("many", []))
 
 
-def _schema_or_flag(value: Value) -> Any:
+def _decode_schema_or_flag(value: Value) -> Any:
     message = _decode_message(value, {1: ("allows", _decode_flag, "!"), 2: ("schema", decode_schema, "!")})
     return message.get("schema", message.get("allows", False))
 
 
-def _schema_or_names(value: Value) -> Any:
+def _decode_schema_or_names(value: Value) -> Any:
     message = _decode_message(value, {1: ("schema", decode_schema, "!"), 2: ("names", as_text, "*")})
     return message.get("schema", message.get("names", []))
 
@@ -154,16 +154,16 @@ _SCHEMA: dict[int, _Field] = {
     21: ("maxProperties", as_integer, "!"),
     22: ("minProperties", as_integer, "!"),
     23: ("required", as_text, "*"),
-    24: ("items", _schema_or_many, "!"),
+    24: ("items", _decode_schema_or_many, "!"),
     25: ("allOf", decode_schema, "*"),
     26: ("oneOf", decode_schema, "*"),
     27: ("anyOf", decode_schema, "*"),
     28: ("not", decode_schema, "!"),
     29: ("properties", decode_schema, "="),
-    30: ("additionalProperties", _schema_or_flag, "!"),
+    30: ("additionalProperties", _decode_schema_or_flag, "!"),
     31: ("patternProperties", decode_schema, "="),
-    32: ("dependencies", _schema_or_names, "="),
-    33: ("additionalItems", _schema_or_flag, "!"),
+    32: ("dependencies", _decode_schema_or_names, "="),
+    33: ("additionalItems", _decode_schema_or_flag, "!"),
     34: ("definitions", decode_schema, "="),
     35: ("externalDocs", _decode_docs, "!"),
     36: ("example", raw_json, "!"),

@@ -44,21 +44,21 @@ def _compile(kind: Kind[Any]) -> Checker:
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
         checked = check(document, sound)
         unknown: list[str] = []
-        value = _with_schemas(checked.value, unknown)
+        value = _read_schemas(checked.value, unknown)
         return Checked(value, (*checked.unknown, *unknown), checked.errors)
 
     return checker
 
 
-def _with_schemas(document: Document, unknown: list[str]) -> Document:
+def _read_schemas(document: Document, unknown: list[str]) -> Document:
     versions = (document.get("spec") or {}).get("versions")
     if not versions:
         return document
-    read = [_with_schema(version, f"spec.versions[{index}]", unknown) for index, version in enumerate(versions)]
+    read = [_read_version_schema(version, f"spec.versions[{index}]", unknown) for index, version in enumerate(versions)]
     return document | {"spec": document["spec"] | {"versions": read}}
 
 
-def _with_schema(version: Document, path: str, unknown: list[str]) -> Document:
+def _read_version_schema(version: Document, path: str, unknown: list[str]) -> Document:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         return version
@@ -80,12 +80,12 @@ def _record_storage_version(definition: Document, stored: Document) -> None:
 def _note_storage(definition: Document, stored: Document) -> None:
     status = dict(stored.get("status") or {})
     known = list(status.get("storedVersions") or ())
-    for name in _storage_names(definition):
+    for name in _list_storage_names(definition):
         if name not in known:
             definition["status"] = status | {"storedVersions": [*known, name]}
 
 
-def _storage_names(definition: Document) -> Iterator[str]:
+def _list_storage_names(definition: Document) -> Iterator[str]:
     for version in definition["spec"].get("versions") or ():
         if version.get("storage"):
             yield version.get("name", "")

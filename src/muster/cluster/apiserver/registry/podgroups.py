@@ -22,7 +22,7 @@ def _make_resource(kind: Kind[Any], *short_names: str) -> Resource:
     return make_custom_resource(kind, (rules.create, rules.update), rules.update_status, *short_names)
 
 
-def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
+def _make_whole_resource(kind: Kind[Any], *short_names: str) -> Resource:
     """Return the resource of a kind without a status subresource: a write of the object also writes its status."""
     rules = VALIDATIONS[kind.resource]
     return Resource(
@@ -43,6 +43,6 @@ POD_GROUPS: tuple[Resource, ...] = (
     _make_resource(kep.POD_GROUP, "pg"),
     _make_resource(kubebatch.POD_GROUP),
     _make_resource(sigs.POD_GROUP),
-    _served_whole(volcano.POD_GROUP, "pg", "podgroup-v1beta1"),
+    _make_whole_resource(volcano.POD_GROUP, "pg", "podgroup-v1beta1"),
     _make_resource(coscheduling.POD_GROUP, "pg", "pgs"),
 )

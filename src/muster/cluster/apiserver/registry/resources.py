@@ -38,7 +38,7 @@ def _change_nothing(document: Document) -> None:
     """Change nothing."""
 
 
-def _nothing_either(new: Document, old: Document) -> None:
+def _change_nothing_on_update(new: Document, old: Document) -> None:
     """Change nothing."""
 
 
@@ -112,7 +112,7 @@ class Rules(Struct, frozen=True, eq=False):
 
     default: Callable[[Document], None] = _change_nothing
     prepare_create: Callable[[Document], None] = _change_nothing
-    prepare_update: Callable[[Document, Document], None] = _nothing_either
+    prepare_update: Callable[[Document, Document], None] = _change_nothing_on_update
     begin_deletion: Callable[[Document, str], None] | None = None
     has_generation: bool = False
     create_on_update: bool = False
@@ -214,7 +214,7 @@ class Registry:
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._builtin = _by_path(resources)
+        self._builtin = _map_by_path(resources)
         self._custom: dict[str, Sequence[Resource]] = {}
         self._served = self._builtin
         self._listeners: list[Callable[[Collection[Resource]], None]] = []
@@ -248,7 +248,7 @@ class Registry:
             self._custom[owner] = resources
         else:
             del self._custom[owner]
-        custom = _by_path(resource for each in self._custom.values() for resource in each)
+        custom = _map_by_path(resource for each in self._custom.values() for resource in each)
         self._served = custom | self._builtin
         self.generation += 1
         for listener in self._listeners if replaced else ():
@@ -259,5 +259,5 @@ class Registry:
         self._listeners.append(listener)
 
 
-def _by_path(resources: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:
+def _map_by_path(resources: Iterable[Resource]) -> dict[tuple[str, str, str], Resource]:
     return {(r.kind.group, r.kind.version, r.kind.plural): r for r in resources}

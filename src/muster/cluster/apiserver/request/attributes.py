@@ -44,13 +44,13 @@ def access_of(request: Request, user: User, target: Target | None, verb: str) ->
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
     name = target.name
     if verb in _SELECTING:
-        name = _selected_name(request.query.get("fieldSelector", ""))
+        name = _find_selected_name(request.query.get("fieldSelector", ""))
     # A Namespace counts as being in itself, so rights in a namespace apply to its own object.
     namespace = target.namespace or (target.name if target.plural == "namespaces" else "")
     return Access(user, verb, target.group, resource, namespace, name)
 
 
-def _selected_name(fields: str) -> str:
+def _find_selected_name(fields: str) -> str:
     """Return the only name that a field selector allows; "" if it allows several.
 
     Rights to that object suffice for such a list.

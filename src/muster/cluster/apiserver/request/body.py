@@ -67,10 +67,10 @@ def check_patched(
     try:
         checked = view.checker(document, sound_parts(stored) if stored is not None else frozenset())
     except DecodeError as error:
-        raise _bad_patch(document, str(error)) from None
+        raise _make_patch_error(document, str(error)) from None
     all_faults = [*faults, *_describe_unknown_fields(checked.unknown)]
     if all_faults and options.field_validation == "Strict":
-        raise _bad_patch(document, f"strict decoding error: {_join_sentences(all_faults)}")
+        raise _make_patch_error(document, f"strict decoding error: {_join_sentences(all_faults)}")
     if options.field_validation == "Warn":
         warnings += all_faults
     _require_sound(document, checked, kind)
@@ -104,7 +104,7 @@ def _require_sound(document: Document, checked: Checked, kind: Kind[object]) -> 
         raise invalid(kind.kind, kind.group, name, checked.errors)
 
 
-def _bad_patch(document: Document, why: str) -> ApiError:
+def _make_patch_error(document: Document, why: str) -> ApiError:
     text = msgspec.json.encode(document).decode()
     shown = text if len(text) <= _SHOWN_PATCH else text[:_SHOWN_PATCH] + "..."
     return invalid("", "", "", [FieldError("patch", INVALID, shown, why)])

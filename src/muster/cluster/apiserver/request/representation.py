@@ -86,26 +86,26 @@ class Presentation:
         """Return one encoded object. columns: whether a table contains its column definitions."""
         if self.plain:
             return body
-        item = self._item(body)
+        item = self._encode_item(body)
         if self._form != "table":
             return item
         version = msgspec.json.decode(body, type=_Versioned).metadata.resource_version
-        return self._table(item, ListMeta(resource_version=version), columns=columns)
+        return self._encode_table(item, ListMeta(resource_version=version), columns=columns)
 
     async def list(self, entries: Sequence[Entry], meta: ListMeta) -> Listed:
         """Return an encoded list. A long list comes in pieces, each made after the previous piece has been sent."""
         if sum(entry.size for entry in entries) > LONG_BYTES:
-            return self._pieces(entries, meta)
+            return self._yield_pieces(entries, meta)
         if self.plain:
-            return b"".join((self._head(meta), *separate_bodies(entries), _TAIL))
-        return b"".join([piece async for piece in self._pieces(entries, meta)])
+            return b"".join((self._encode_head(meta), *separate_bodies(entries), _TAIL))
+        return b"".join([piece async for piece in self._yield_pieces(entries, meta)])
 
     def join_list(self, items: bytes, meta: ListMeta) -> bytes:
         """Return a list of items that are already encoded in this format and joined."""
-        return b"".join((self._head(meta), items, _TAIL))
+        return b"".join((self._encode_head(meta), items, _TAIL))
 
-    async def _pieces(self, entries: Sequence[Entry], meta: ListMeta) -> AsyncIterator[bytes]:
-        yield self._head(meta)
+    async def _yield_pieces(self, entries: Sequence[Entry], meta: ListMeta) -> AsyncIterator[bytes]:
+        yield self._encode_head(meta)
         for number, some in enumerate(_split_entries(entries)):
             if number:
                 await asyncio.sleep(0)
@@ -113,13 +113,13 @@ class Presentation:
             if self.plain:
                 yield b"".join(separate_bodies(some))
             else:
-                yield b",".join([self._item(entry.body) for entry in some])
+                yield b",".join([self._encode_item(entry.body) for entry in some])
         yield _TAIL
 
-    def _head(self, meta: ListMeta) -> bytes:
+    def _encode_head(self, meta: ListMeta) -> bytes:
         """Return the bytes that precede the items of a list."""
         if self._form == "table":
-            return self._table_head(meta, columns=True)
+            return self._encode_table_head(meta, columns=True)
         kind = self.resource.kind
         encoded = _encode(meta)
         if self._form == "metadata":
@@ -128,10 +128,10 @@ class Presentation:
         head = b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":['
         return head % (self.resource.kind_of_lists.encode(), kind.api_version.encode(), encoded)
 
-    def _table(self, rows: bytes, meta: ListMeta, *, columns: bool) -> bytes:
-        return b"".join((self._table_head(meta, columns=columns), rows, _TAIL))
+    def _encode_table(self, rows: bytes, meta: ListMeta, *, columns: bool) -> bytes:
+        return b"".join((self._encode_table_head(meta, columns=columns), rows, _TAIL))
 
-    def _table_head(self, meta: ListMeta, *, columns: bool) -> bytes:
+    def _encode_table_head(self, meta: ListMeta, *, columns: bool) -> bytes:
         head = b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":%b,"columnDefinitions":%b,"rows":['
         return head % (
             _encode(meta),
@@ -145,11 +145,11 @@ class Presentation:
             if self._form == "metadata":
                 return partial
             version = ListMeta(resource_version=meta["resourceVersion"])
-            return self._table(b'{"cells":[],"object":%b}' % partial, version, columns=False)
+            return self._encode_table(b'{"cells":[],"object":%b}' % partial, version, columns=False)
         kind = self.resource.kind
         return _encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta})
 
-    def _item(self, body: bytes) -> bytes:
+    def _encode_item(self, body: bytes) -> bytes:
         if self._form == "metadata":
             return tables.make_partial(body)
         shown = body if self._view.show is None else _encode(self._view.show(_decoder.decode(body)))

@@ -152,15 +152,15 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
     if match := options.resource_version_match:
         field = "resourceVersionMatch"
         if not options.resource_version:
-            errors.append(_forbidden(field, f"{field} is forbidden unless resourceVersion is provided"))
+            errors.append(_make_forbidden_error(field, f"{field} is forbidden unless resourceVersion is provided"))
         if options.continue_:
-            errors.append(_forbidden(field, f"{field} is forbidden when continue is provided"))
+            errors.append(_make_forbidden_error(field, f"{field} is forbidden when continue is provided"))
         if match not in ("Exact", "NotOlderThan"):
-            errors.append(_unsupported(field, match, "Exact", "NotOlderThan", ""))
+            errors.append(_make_unsupported_error(field, match, "Exact", "NotOlderThan", ""))
         if match == "Exact" and options.resource_version == "0":
-            errors.append(_forbidden(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
+            errors.append(_make_forbidden_error(field, f'{field} "exact" is forbidden for resourceVersion "0"'))
     if options.send_initial_events is not None:
-        errors.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        errors.append(_make_forbidden_error("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     return errors
 
 
@@ -168,14 +168,16 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     errors = []
     field, match = "resourceVersionMatch", options.resource_version_match
     if options.send_initial_events is not None and match != "NotOlderThan":
-        errors.append(_forbidden(field, f"sendInitialEvents requires setting {field} to NotOlderThan"))
+        errors.append(_make_forbidden_error(field, f"sendInitialEvents requires setting {field} to NotOlderThan"))
     if match:
         if options.send_initial_events is None:
-            errors.append(_forbidden(field, f"{field} is forbidden for watch unless sendInitialEvents is provided"))
+            errors.append(
+                _make_forbidden_error(field, f"{field} is forbidden for watch unless sendInitialEvents is provided")
+            )
         if match != "NotOlderThan":
-            errors.append(_unsupported(field, match, "NotOlderThan"))
+            errors.append(_make_unsupported_error(field, match, "NotOlderThan"))
         if options.continue_:
-            errors.append(_forbidden(field, f"{field} is forbidden when continue is provided"))
+            errors.append(_make_forbidden_error(field, f"{field} is forbidden when continue is provided"))
     return errors
 
 
@@ -190,13 +192,13 @@ def write_options(query: Mapping[str, str], kind: str, *, applies: bool = False)
     manager = query.get("fieldManager", "")
     errors = manager_errors(manager, required=applies)
     if "force" in query and kind == "PatchOptions" and not applies:
-        errors.append(_forbidden("force", "may not be specified for non-apply patch"))
+        errors.append(_make_forbidden_error("force", "may not be specified for non-apply patch"))
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
-        errors.append(_unsupported("dryRun", dry_run, "All"))
+        errors.append(_make_unsupported_error("dryRun", dry_run, "All"))
     validation = query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
-        errors.append(_unsupported("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
+        errors.append(_make_unsupported_error("fieldValidation", validation, "", "Ignore", "Strict", "Warn"))
     if errors:
         raise invalid(kind, "meta.k8s.io", "", errors)
     return WriteOptions(dry_run == "All", validation, manager, parse_boolean(query, "force") or False)
@@ -212,9 +214,9 @@ def parse_integer(query: Mapping[str, str], name: str) -> int | None:
         return None
     digits = text[1:] if text[0] in "+-" else text
     if not (digits.isascii() and digits.isdigit()):
-        raise bad_request(f"{name}: {_not_parsed('ParseInt', text, 'invalid syntax')}")
+        raise bad_request(f"{name}: {_explain_parse_error('ParseInt', text, 'invalid syntax')}")
     if len(digits) > 19 or not -(2**63) <= (value := int(text)) < 2**63:
-        raise bad_request(f"{name}: {_not_parsed('ParseInt', text, 'value out of range')}")
+        raise bad_request(f"{name}: {_explain_parse_error('ParseInt', text, 'value out of range')}")
     return value
 
 
@@ -245,25 +247,25 @@ def _parse_revision(text: str) -> int | FieldError:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        return _bad_revision(text, "invalid syntax")
+        return _make_revision_error(text, "invalid syntax")
     if len(text) > 20 or (value := int(text)) >= 2**64:
-        return _bad_revision(text, "value out of range")
+        return _make_revision_error(text, "value out of range")
     return value
 
 
-def _bad_revision(text: str, why: str) -> FieldError:
-    return FieldError("resourceVersion", "Invalid value", text[:100], _not_parsed("ParseUint", text, why))
+def _make_revision_error(text: str, why: str) -> FieldError:
+    return FieldError("resourceVersion", "Invalid value", text[:100], _explain_parse_error("ParseUint", text, why))
 
 
-def _not_parsed(function: str, text: str, why: str) -> str:
+def _explain_parse_error(function: str, text: str, why: str) -> str:
     return f'strconv.{function}: parsing "{text[:100]}": {why}'
 
 
-def _forbidden(field: str, detail: str) -> FieldError:
+def _make_forbidden_error(field: str, detail: str) -> FieldError:
     return FieldError(field, FORBIDDEN, None, detail)
 
 
-def _unsupported(field: str, value: str, *supported: str) -> FieldError:
+def _make_unsupported_error(field: str, value: str, *supported: str) -> FieldError:
     return FieldError(field, NOT_SUPPORTED, value[:100], "supported values: " + ", ".join(f'"{s}"' for s in supported))
 
 

@@ -63,9 +63,9 @@ class Selection(Struct, frozen=True):
         """Return whether an object is selected."""
         if self.labels.requirements and not self.labels.matches(entry.header.labels):
             return False
-        return all((self._field(entry, r.key) == r.value) is r.equal for r in self.fields.requirements)
+        return all((self._read_field(entry, r.key) == r.value) is r.equal for r in self.fields.requirements)
 
-    def _field(self, entry: Entry, name: str) -> str:
+    def _read_field(self, entry: Entry, name: str) -> str:
         if name == _NAME:
             return entry.key.name
         if name == _NAMESPACE:
@@ -102,11 +102,11 @@ def parse_selection(label_selector: str, field_selector: str, labels: FieldLabel
         raise bad_request(str(error)) from None
     if not fields:
         return Selection(chosen)
-    requirements = [FieldRequirement(_header_field(r.key, labels), r.value, r.equal) for r in fields.requirements]
+    requirements = [FieldRequirement(_find_header_field(r.key, labels), r.value, r.equal) for r in fields.requirements]
     return Selection(chosen, FieldMatcher(tuple(requirements)), labels.read)
 
 
-def _header_field(label: str, labels: FieldLabels) -> str:
+def _find_header_field(label: str, labels: FieldLabels) -> str:
     if label in (_NAME, _NAMESPACE):
         return label
     field = labels.fields.get(label)

@@ -38,8 +38,8 @@ def compile_builtin(kind: Kind[Any]) -> Checker:
 
 
 def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, Check]:
-    mismatch = _mismatch(schema, field)
-    match _shape(schema):
+    mismatch = _make_mismatch_check(schema, field)
+    match _find_shape(schema):
         case "string":
             return _make_string_check(schema, mismatch)
         case "boolean":
@@ -47,15 +47,17 @@ def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, 
         case "integer":
             return None, _make_integer_check(_BITS.get(schema.get("format", ""), 64), mismatch)
         case "number":
-            return None, _one_of((int, float), mismatch)
+            return None, _make_type_check((int, float), mismatch)
         case "int-or-string":
             # A quantity has the same schema plus `oneOf`. The code that uses a quantity checks its notation.
-            return None, _one_of((str, int, float), mismatch) if "oneOf" in schema else _int_or_string(mismatch)
+            return None, _make_type_check(
+                (str, int, float), mismatch
+            ) if "oneOf" in schema else _make_int_or_string_check(mismatch)
         case _:
             return None, _accept_anything
 
 
-def _mismatch(schema: Schema, field: ValuePlace) -> Check:
+def _make_mismatch_check(schema: Schema, field: ValuePlace) -> Check:
     names = ".".join(field.names)
     target = f"struct field {field.struct}.{names}" if names else "value"
     expected = _go_type(schema)
@@ -80,9 +82,9 @@ def _omits_empty(schema: Schema) -> bool:
 def _make_string_check(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
     match schema.get("format"):
         case "date-time":
-            return None, _make_format_check(is_date_time, _bad_time, mismatch)
+            return None, _make_format_check(is_date_time, _explain_bad_time, mismatch)
         case "micro-time":
-            return None, _make_format_check(is_micro_time, _bad_micro_time, mismatch)
+            return None, _make_format_check(is_micro_time, _explain_bad_micro_time, mismatch)
         case "byte":
             return None, _make_format_check(is_base64, lambda _: "illegal base64 data", mismatch)
         case _:
@@ -100,13 +102,13 @@ def _make_format_check(fits: Callable[[str], bool], refusal: Callable[[str], str
     return check
 
 
-def _bad_time(text: str) -> str:
+def _explain_bad_time(text: str) -> str:
     return f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"'
 
 
-def _bad_micro_time(text: str) -> str:
+def _explain_bad_micro_time(text: str) -> str:
     if not is_date_time(text):
-        return _bad_time(text).replace("05Z", "05.000000Z", 1)
+        return _explain_bad_time(text).replace("05Z", "05.000000Z", 1)
     rest = text[len("2006-01-02T15:04:05") :]
     return f'parsing time "{text}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{rest}" as ".000000"'
 
@@ -122,7 +124,7 @@ def _make_integer_check(bits: int, mismatch: Check) -> Check:
     return check
 
 
-def _int_or_string(mismatch: Check) -> Check:
+def _make_int_or_string_check(mismatch: Check) -> Check:
     """Return the check of an IntOrString. This Go type has its own decoder, whose messages name no field."""
 
     def of_number(value: Any, path: Path, findings: Findings) -> Any:
@@ -138,7 +140,7 @@ def _int_or_string(mismatch: Check) -> Check:
     return check
 
 
-def _one_of(types: tuple[type, ...], mismatch: Check) -> Check:
+def _make_type_check(types: tuple[type, ...], mismatch: Check) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         return value if type(value) in types else mismatch(value, path, findings)
 
@@ -149,12 +151,12 @@ def _accept_anything(value: Any, _path: Path, _findings: Findings) -> Any:
     return value
 
 
-def _shape(schema: Schema) -> str:
+def _find_shape(schema: Schema) -> str:
     return "int-or-string" if "x-kubernetes-int-or-string" in schema or "oneOf" in schema else type_of(schema)
 
 
 def _go_type(schema: Schema) -> str:
-    match _shape(schema):
+    match _find_shape(schema):
         case "array":
             return f"[]{_go_type(schema.get('items') or {})}"
         case "object" if DEFINITION in schema:
@@ -195,9 +197,9 @@ def _go_kind(value: Any, expected: str) -> str:
 
 _DIALECT = SchemaDialect(
     scalar=_make_scalar_check,
-    mismatch=_mismatch,
+    mismatch=_make_mismatch_check,
     member_null=lambda _: ABSENT,
-    element_null=lambda schema: _ZEROES.get(_shape(schema)),
+    element_null=lambda schema: _ZEROES.get(_find_shape(schema)),
     keeps_unknown=_keeps_unknown,
     omits_empty=_omits_empty,
 )

@@ -42,7 +42,7 @@ def _yield_constraints(schema: Schema) -> Iterator[Constraint]:
         case "set":
             yield _make_unique(make_identity_key, lambda item: item)
         case "map":
-            yield _unique_by(schema["x-kubernetes-list-map-keys"])
+            yield _make_unique_constraint(schema["x-kubernetes-list-map-keys"])
 
 
 def invalid(path: Path, value: Any, rule: str) -> FieldError:
@@ -85,7 +85,7 @@ def _make_maximum(most: float, schema: Schema) -> Constraint:
     return _make_number_constraint(lambda n: n <= most, f"should be less than or equal to {most}")
 
 
-def _multiple_of(factor: float, _schema: Schema) -> Constraint:
+def _make_multiple_constraint(factor: float, _schema: Schema) -> Constraint:
     return _make_number_constraint(lambda n: n % factor == 0, f"should be a multiple of {factor}")
 
 
@@ -106,11 +106,11 @@ def _make_longest(most: int, _schema: Schema) -> Constraint:
     return check
 
 
-def _make_fewest(type_: type[list[Any] | dict[str, Any]], what: str) -> _Maker:
+def _make_fewest(type_: type[list[Any] | dict[str, Any]], noun: str) -> _Maker:
     def make(least: int, _schema: Schema) -> Constraint:
         def check(value: Any, path: Path, findings: Findings) -> None:
             if isinstance(value, type_) and len(value) < least:
-                findings.errors.append(invalid(path, len(value), f"should have at least {least} {what}"))
+                findings.errors.append(invalid(path, len(value), f"should have at least {least} {noun}"))
 
         return check
 
@@ -145,7 +145,7 @@ _KEYWORDS: dict[str, _Maker] = {
     "enum": _make_enum,
     "minimum": _make_minimum,
     "maximum": _make_maximum,
-    "multipleOf": _multiple_of,
+    "multipleOf": _make_multiple_constraint,
     "minLength": lambda least, _: _make_text_constraint(
         lambda t: len(t) >= least, f"should be at least {least} chars long"
     ),
@@ -180,7 +180,7 @@ def _make_unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> C
     return check
 
 
-def _unique_by(keys: Sequence[str]) -> Constraint:
+def _make_unique_constraint(keys: Sequence[str]) -> Constraint:
     first, *others = keys
 
     def name_of(item: Any) -> Any:

@@ -97,22 +97,22 @@ def compile_part(schema: Schema) -> Checker:
 
 def whole_object(schema: Schema) -> Schema:
     """Return the schema of a custom resource, completed by the type and metadata of it and of embedded resources."""
-    return _with_type_meta(_prepare_schema(schema))
+    return _add_type_meta(_prepare_schema(schema))
 
 
 def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, Check]:
-    allowed = _TYPES.get(_type_name(schema))
+    allowed = _TYPES.get(_find_type_name(schema))
     constraints = _list_constraints(schema)
     if allowed is None:
         return None, _make_constraints_check(constraints)
     plain = allowed[0] if len(allowed) == 1 and not constraints else None
     if allowed == (str,) and constraints:
-        return None, _make_text_check(constraints, _mismatch(schema, field))
-    return plain, _make_typed_check(allowed, constraints, _mismatch(schema, field))
+        return None, _make_text_check(constraints, _make_mismatch_check(schema, field))
+    return plain, _make_typed_check(allowed, constraints, _make_mismatch_check(schema, field))
 
 
-def _mismatch(schema: Schema, _field: ValuePlace) -> Check:
-    type_ = _type_name(schema)
+def _make_mismatch_check(schema: Schema, _field: ValuePlace) -> Check:
+    type_ = _find_type_name(schema)
 
     def report(value: Any, path: Path, findings: Findings) -> Any:
         actual = _NAMES[type(value)]
@@ -122,7 +122,7 @@ def _mismatch(schema: Schema, _field: ValuePlace) -> Check:
     return report
 
 
-def _type_name(schema: Schema) -> str:
+def _find_type_name(schema: Schema) -> str:
     return "integer,string" if schema.get(INT_OR_STRING) else type_of(schema)
 
 
@@ -141,17 +141,17 @@ def _list_constraints(schema: Schema) -> tuple[Constraint, ...]:
 def _list_junctions(schema: Schema) -> Iterator[Constraint]:
     """Yield the checks of a value against the schemas in `allOf`, `anyOf`, `oneOf` and `not`."""
     if "allOf" in schema:
-        yield _all_of(schema["allOf"])
+        yield _make_all_of_constraint(schema["allOf"])
     any_of = schema.get("anyOf") or ()
     if any_of and not (schema.get(INT_OR_STRING) and list(any_of) == INTEGER_OR_STRING):
-        yield _any_of(any_of)
+        yield _make_any_of_constraint(any_of)
     if "oneOf" in schema:
-        yield _one_of(schema["oneOf"])
+        yield _make_one_of_constraint(schema["oneOf"])
     if "not" in schema:
         yield _make_negation(schema["not"])
 
 
-def _all_of(schemas: Sequence[Schema]) -> Constraint:
+def _make_all_of_constraint(schemas: Sequence[Schema]) -> Constraint:
     judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
@@ -165,7 +165,7 @@ def _all_of(schemas: Sequence[Schema]) -> Constraint:
     return constraint
 
 
-def _any_of(schemas: Sequence[Schema]) -> Constraint:
+def _make_any_of_constraint(schemas: Sequence[Schema]) -> Constraint:
     judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
@@ -177,7 +177,7 @@ def _any_of(schemas: Sequence[Schema]) -> Constraint:
     return constraint
 
 
-def _one_of(schemas: Sequence[Schema]) -> Constraint:
+def _make_one_of_constraint(schemas: Sequence[Schema]) -> Constraint:
     judge = _make_judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
@@ -287,7 +287,7 @@ def _prepare_schema(schema: Schema) -> Schema:
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), Mapping):
             result[inner] = _prepare_schema(schema[inner])
-    return _with_type_meta(result, required=True) if schema.get(EMBEDDED) else result
+    return _add_type_meta(result, required=True) if schema.get(EMBEDDED) else result
 
 
 _STRING: Schema = {"type": "string"}
@@ -299,7 +299,7 @@ _EMBEDDED_METADATA: dict[str, Schema] = {
 }
 
 
-def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
+def _add_type_meta(schema: Schema, *, required: bool = False) -> Schema:
     """Return the schema of a whole resource, completed by the type and metadata that every resource has.
 
     required: whether `apiVersion` and `kind` are required and the metadata is checked, as in an embedded resource.
@@ -315,7 +315,7 @@ def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
 
 _DIALECT = SchemaDialect(
     scalar=_make_scalar_check,
-    mismatch=_mismatch,
+    mismatch=_make_mismatch_check,
     member_null=lambda schema: None if schema.get("nullable") else ABSENT,
     element_null=lambda schema: None if schema.get("nullable") else schema.get("default", REFUSED),
     keeps_unknown=lambda schema: schema.get(PRESERVE) is True or schema.get("additionalProperties") is True,
@@ -334,7 +334,7 @@ _JUDGING = replace(
 # The first half: it prunes and fills in defaults, and validates nothing.
 _FORM = replace(
     _DIALECT,
-    scalar=lambda schema, _: (next(iter(_TYPES.get(_type_name(schema), ())), None), _as_it_is),
+    scalar=lambda schema, _: (next(iter(_TYPES.get(_find_type_name(schema), ())), None), _as_it_is),
     mismatch=lambda _, __: _as_it_is,
     required=lambda _: (),
     constraints=lambda _: (),

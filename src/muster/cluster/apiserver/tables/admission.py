@@ -14,10 +14,10 @@ def _render_quota(quota: ResourceQuota, now: datetime) -> Cells:
     limits = [name for name in sorted(quota.status.hard) if name.startswith("limits.")]
     others = [name for name in sorted(quota.status.hard) if not name.startswith("limits.")]
     created = format_age(quota.metadata.creation_timestamp, now)
-    return [quota.metadata.name, _use(quota, others), _use(quota, limits), created]
+    return [quota.metadata.name, _format_usage(quota, others), _format_usage(quota, limits), created]
 
 
-def _use(quota: ResourceQuota, names: Iterable[str]) -> str:
+def _format_usage(quota: ResourceQuota, names: Iterable[str]) -> str:
     used, hard = quota.status.used, quota.status.hard
     return ", ".join(f"{name}: {format_canonical(used.get(name, 0))}/{format_canonical(hard[name])}" for name in names)
 

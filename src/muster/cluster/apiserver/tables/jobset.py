@@ -7,7 +7,7 @@ from muster.api.jobset import JobSet, names
 from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, format_age, make_text_column
 
 
-def _job_set(job_set: JobSet, now: datetime) -> Cells:
+def _render_job_set(job_set: JobSet, now: datetime) -> Cells:
     completed = find(job_set.status.conditions, names.COMPLETED)
     suspend = job_set.spec.suspend
     return [
@@ -29,5 +29,5 @@ JOB_SETS = Printer(
         make_text_column("Suspended", "JobSet suspended"),
         Column(name="Age", type="date", description="Time this JobSet was created"),
     ),
-    _job_set,
+    _render_job_set,
 )

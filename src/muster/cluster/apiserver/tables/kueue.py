@@ -40,7 +40,7 @@ def _get_status(conditions: tuple[Condition, ...], type_: str) -> str | None:
     return next((condition.status for condition in conditions if condition.type == type_), None)
 
 
-def _cluster_queue(queue: ClusterQueue | OldClusterQueue, _now: datetime) -> Cells:
+def _render_cluster_queue(queue: ClusterQueue | OldClusterQueue, _now: datetime) -> Cells:
     cohort = queue.spec.cohort if isinstance(queue, OldClusterQueue) else queue.spec.cohort_name
     status = queue.status
     return [
@@ -52,7 +52,7 @@ def _cluster_queue(queue: ClusterQueue | OldClusterQueue, _now: datetime) -> Cel
     ]
 
 
-def _local_queue(queue: LocalQueue, _now: datetime) -> Cells:
+def _render_local_queue(queue: LocalQueue, _now: datetime) -> Cells:
     status = queue.status
     return [
         queue.metadata.name,
@@ -74,7 +74,7 @@ def _render_workload(workload: Workload, now: datetime) -> Cells:
     ]
 
 
-def _multi_kueue_cluster(cluster: MultiKueueCluster, now: datetime) -> Cells:
+def _render_multi_kueue_cluster(cluster: MultiKueueCluster, now: datetime) -> Cells:
     return [
         cluster.metadata.name,
         _get_status(cluster.status.conditions, ACTIVE),
@@ -82,7 +82,7 @@ def _multi_kueue_cluster(cluster: MultiKueueCluster, now: datetime) -> Cells:
     ]
 
 
-def _workload_priority_class(priority_class: WorkloadPriorityClass, _now: datetime) -> Cells:
+def _render_workload_priority_class(priority_class: WorkloadPriorityClass, _now: datetime) -> Cells:
     return [priority_class.metadata.name, priority_class.value]
 
 
@@ -109,7 +109,7 @@ KUEUE: dict[str, Printer] = {
                 "Admitted Workloads", "Number of admitted workloads that haven't finished yet", priority=1
             ),
         ),
-        _cluster_queue,
+        _render_cluster_queue,
     ),
     LOCAL_QUEUE.resource: Printer(
         (
@@ -118,7 +118,7 @@ KUEUE: dict[str, Printer] = {
             _make_integer_column("Pending Workloads", "Number of pending workloads"),
             _make_integer_column("Admitted Workloads", "Number of admitted workloads that haven't finished yet."),
         ),
-        _local_queue,
+        _render_local_queue,
     ),
     WORKLOAD.resource: Printer(
         (
@@ -132,9 +132,11 @@ KUEUE: dict[str, Printer] = {
         _render_workload,
     ),
     MULTI_KUEUE_CLUSTER.resource: Printer(
-        (NAME, Column(name="Connected", description="MultiKueueCluster is connected"), _CREATED), _multi_kueue_cluster
+        (NAME, Column(name="Connected", description="MultiKueueCluster is connected"), _CREATED),
+        _render_multi_kueue_cluster,
     ),
     WORKLOAD_PRIORITY_CLASS.resource: Printer(
-        (NAME, _make_integer_column("Value", "Value of workloadPriorityClass's Priority")), _workload_priority_class
+        (NAME, _make_integer_column("Value", "Value of workloadPriorityClass's Priority")),
+        _render_workload_priority_class,
     ),
 }

@@ -27,7 +27,7 @@ def _render_kep_group(group: kep.PodGroup, now: datetime) -> Cells:
     ]
 
 
-def _kube_batch(group: kubebatch.PodGroup, now: datetime) -> Cells:
+def _render_kube_batch(group: kubebatch.PodGroup, now: datetime) -> Cells:
     return [group.metadata.name, format_age(group.metadata.creation_timestamp, now)]
 
 
@@ -59,7 +59,7 @@ _RUNNING = "The number of actively running pods."
 _SUCCEEDED = "The number of pods which reached phase Succeeded."
 _FAILED = "The number of pods which reached phase Failed."
 _AGE = _make_age_column("Age", "Age is the time PodGroup was created.")
-_KUBE_BATCH = Printer((NAME, _make_age_column("Age", "Time since the object was created.")), _kube_batch)
+_KUBE_BATCH = Printer((NAME, _make_age_column("Age", "Time since the object was created.")), _render_kube_batch)
 
 # The printers by `Kind.resource`.
 POD_GROUPS: dict[str, Printer] = {

@@ -59,11 +59,11 @@ class _Containers(Struct, frozen=True):
 def make_cells(pod: Pod, now: datetime) -> Cells:
     """Return the cells of a pod."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
-    init, running_sidecars = _init_containers(pod, sidecars)
+    init, running_sidecars = _sum_init_containers(pod, sidecars)
     if init.word and not is_true(pod.status.conditions, "Initialized"):
         seen = init
     else:
-        seen = _Containers(init.word) + running_sidecars + _main_containers(pod)
+        seen = _Containers(init.word) + running_sidecars + _sum_main_containers(pod)
     restarts = str(seen.restarts)
     if seen.restarts and seen.restarted:
         restarts = f"{restarts} ({format_age(seen.restarted, now)} ago)"
@@ -77,7 +77,7 @@ def make_cells(pod: Pod, now: datetime) -> Cells:
         addresses or NONE,
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
-        _readiness_gates(pod),
+        _format_readiness_gates(pod),
     ]
 
 
@@ -95,7 +95,7 @@ def _find_status_word(pod: Pod, seen: str) -> str:
     return status.reason or status.phase
 
 
-def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
+def _sum_init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
     """Return the sums over the init containers up to the first incomplete one, and the sums over their sidecars alone.
 
     The first sums have the word for the column Status, which the incomplete init container determines.
@@ -126,7 +126,7 @@ def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Contai
     return everything, started
 
 
-def _main_containers(pod: Pod) -> _Containers:
+def _sum_main_containers(pod: Pod) -> _Containers:
     total = _Containers()
     running = False
     for container in reversed(pod.status.container_statuses):
@@ -155,7 +155,7 @@ def _end(container: ContainerStatus) -> str:
     return end.reason or (f"Signal:{end.signal}" if end.signal else f"ExitCode:{end.exit_code}")
 
 
-def _readiness_gates(pod: Pod) -> str:
+def _format_readiness_gates(pod: Pod) -> str:
     gates = pod.spec.readiness_gates
     return (
         f"{sum(is_true(pod.status.conditions, gate.condition_type) for gate in gates)}/{len(gates)}" if gates else NONE

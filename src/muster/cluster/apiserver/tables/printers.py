@@ -65,7 +65,7 @@ def _render_job(job: Job, now: datetime) -> Cells:
     names, images = container_cells(spec.template.spec.containers)
     return [
         job.metadata.name,
-        _job_status(job),
+        _find_job_status(job),
         completions,
         duration,
         format_age(job.metadata.creation_timestamp, now),
@@ -75,7 +75,7 @@ def _render_job(job: Job, now: datetime) -> Cells:
     ]
 
 
-def _job_status(job: Job) -> str:
+def _find_job_status(job: Job) -> str:
     true = {condition.type for condition in job.status.conditions if condition.status == "True"}
     for condition in ("Complete", "Failed"):
         if condition in true:
@@ -137,7 +137,7 @@ def _render_event(event: Event, now: datetime) -> Cells:
     ]
 
 
-def _events_v1_event(event: EventsV1Event, now: datetime) -> Cells:
+def _render_events_v1_event(event: EventsV1Event, now: datetime) -> Cells:
     series = event.series
     core = Event(
         metadata=event.metadata,
@@ -167,14 +167,14 @@ def _render_service(service: Service, now: datetime) -> Cells:
         service.metadata.name,
         spec.type,
         (spec.cluster_ips[0] if spec.cluster_ips else spec.cluster_ip) or NONE,
-        _external_ip(service, spec),
+        _format_external_ip(service, spec),
         ",".join(ports) or NONE,
         format_age(service.metadata.creation_timestamp, now),
         labels_cell(spec.selector),
     ]
 
 
-def _external_ip(service: Service, spec: ServiceSpec) -> str:
+def _format_external_ip(service: Service, spec: ServiceSpec) -> str:
     match spec.type:
         case "ClusterIP" | "NodePort":
             return ",".join(spec.external_ips) or NONE
@@ -187,7 +187,7 @@ def _external_ip(service: Service, spec: ServiceSpec) -> str:
             return UNKNOWN
 
 
-def _priority_class(priority_class: PriorityClass, now: datetime) -> Cells:
+def _render_priority_class(priority_class: PriorityClass, now: datetime) -> Cells:
     return [
         priority_class.metadata.name,
         priority_class.value,
@@ -205,12 +205,12 @@ def _render_secret(secret: Secret, now: datetime) -> Cells:
     return [secret.metadata.name, secret.type, len(secret.data), format_age(secret.metadata.creation_timestamp, now)]
 
 
-def _config_map(config: ConfigMap, now: datetime) -> Cells:
+def _render_config_map(config: ConfigMap, now: datetime) -> Cells:
     entries = len(config.data) + len(config.binary_data)
     return [config.metadata.name, entries, format_age(config.metadata.creation_timestamp, now)]
 
 
-def _service_account(account: ServiceAccount, now: datetime) -> Cells:
+def _render_service_account(account: ServiceAccount, now: datetime) -> Cells:
     return [account.metadata.name, len(account.secrets), format_age(account.metadata.creation_timestamp, now)]
 
 
@@ -277,8 +277,8 @@ _PRINTERS = (
             (NAME, Column(name="Status", description="The status of the namespace."), AGE), _render_namespace
         ),
         "events": Printer(_EVENT_COLUMNS, _render_event),
-        "events.events.k8s.io": Printer(_EVENT_COLUMNS, _events_v1_event),
-        "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _config_map),
+        "events.events.k8s.io": Printer(_EVENT_COLUMNS, _render_events_v1_event),
+        "configmaps": Printer((NAME, Column(name="Data", description="Number of entries."), AGE), _render_config_map),
         "secrets": Printer(
             (
                 NAME,
@@ -289,7 +289,7 @@ _PRINTERS = (
             _render_secret,
         ),
         "serviceaccounts": Printer(
-            (NAME, Column(name="Secrets", description="Number of secrets."), AGE), _service_account
+            (NAME, Column(name="Secrets", description="Number of secrets."), AGE), _render_service_account
         ),
         "services": Printer(
             (
@@ -314,7 +314,7 @@ _PRINTERS = (
                 AGE,
                 Column(name="PreemptionPolicy", description="Whether its pods may preempt others."),
             ),
-            _priority_class,
+            _render_priority_class,
         ),
     }
 )

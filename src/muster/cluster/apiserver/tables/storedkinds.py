@@ -121,10 +121,10 @@ _SHOWN_AS: dict[str, Callable[[Any], _Value]] = {
 def _show_owner(revision: Document) -> str:
     owners = revision["metadata"].get("ownerReferences", ())
     owner = next((owner for owner in owners if owner.get("controller")), None)
-    return NONE if owner is None else f"{_resource_of(owner['kind'], owner['apiVersion'])}/{owner['name']}"
+    return NONE if owner is None else f"{_make_resource_name(owner['kind'], owner['apiVersion'])}/{owner['name']}"
 
 
-def _resource_of(kind: str, api_version: str) -> str:
+def _make_resource_name(kind: str, api_version: str) -> str:
     group = api_version.rpartition("/")[0]
     return kind.lower() + (f".{group}" if group else "")
 

@@ -75,8 +75,8 @@ def check_preconditions(document: Document, options: DeleteOptions, kind: Kind[A
         )
 
 
-def _make_failure(what: str, meta: dict[str, Any], message: str) -> ApiError:
-    return conflict(what, meta["name"], message)
+def _make_failure(resource: str, meta: dict[str, Any], message: str) -> ApiError:
+    return conflict(resource, meta["name"], message)
 
 
 def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | KeptObject:

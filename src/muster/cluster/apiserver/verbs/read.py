@@ -48,8 +48,8 @@ class Reader:
         """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`."""
         presentation = Presentation(resource, view, form, include, self._clock.now())
         if not (options.label_selector or options.field_selector or options.limit or options.continue_):
-            snapshot, _ = self._state(resource, namespace, options)
-            return await self._whole(snapshot, namespace, presentation)
+            snapshot, _ = self._find_state(resource, namespace, options)
+            return await self._list_whole(snapshot, namespace, presentation)
         page, meta = self.page(resource, namespace, options)
         entries = await load_entries(resource, page)
         return await presentation.list(entries, meta)
@@ -60,17 +60,17 @@ class Reader:
         Raises `ApiError`.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
-        snapshot, start = self._state(resource, namespace, options)
+        snapshot, start = self._find_state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
-            snapshot = self._only(snapshot, Key(resource.key, namespace, chosen.name))
+            snapshot = self._select_object(snapshot, Key(resource.key, namespace, chosen.name))
         return self._cut(snapshot, start, chosen, options.limit, (resource.key, namespace))
 
-    def _only(self, snapshot: Snapshot, key: Key) -> Snapshot:
+    def _select_object(self, snapshot: Snapshot, key: Key) -> Snapshot:
         """Return the newest state reduced to one object."""
         entry = self._store.get(key)
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
-    def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
+    def _find_state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
         """Return the state to show, and the key after which the page starts ("" for the first page)."""
         if options.continue_:
             return self._continue_list(resource, namespace, options)
@@ -80,7 +80,7 @@ class Reader:
         if not match and revision and options.limit:
             match = "Exact"  # upstream's rule for clients older than resourceVersionMatch
         if match == "Exact":
-            return self._exact(resource, namespace, revision), ""
+            return self._get_exact_snapshot(resource, namespace, revision), ""
         return self._store.list(resource.key, namespace), ""
 
     def _continue_list(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
@@ -96,7 +96,7 @@ class Reader:
             raise paging.make_expired_error(token.start)
         return snapshot, token.start
 
-    def _exact(self, resource: Resource, namespace: str, revision: int) -> Snapshot:
+    def _get_exact_snapshot(self, resource: Resource, namespace: str, revision: int) -> Snapshot:
         snapshot = self._snapshots.at(resource.key, namespace, revision, self._clock.now())
         if snapshot is None:
             raise expired("The resourceVersion for the provided list is too old.")
@@ -123,7 +123,7 @@ class Reader:
             )
         return page, meta
 
-    async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
+    async def _list_whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
         meta = ListMeta(resource_version=str(snapshot.revision))
         entries = await load_entries(presentation.resource, snapshot.entries)
         is_long = sum(entry.size for entry in entries) > LONG_BYTES
@@ -172,11 +172,11 @@ class _JoinedLists:
             joined = known[1] if known[1] is not None else b"".join(separate_bodies(entries))
         self._lists[where] = entries, joined
         self._lists.move_to_end(where)
-        while len(self._lists) > _CACHED_LISTS or self._bytes() > _CACHED_BYTES:
+        while len(self._lists) > _CACHED_LISTS or self._sum_bytes() > _CACHED_BYTES:
             self._lists.popitem(last=False)
         return joined
 
-    def _bytes(self) -> int:
+    def _sum_bytes(self) -> int:
         return sum(len(joined) for _, joined in self._lists.values() if joined)
 
 

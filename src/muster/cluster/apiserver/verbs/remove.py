@@ -154,7 +154,7 @@ def _make_checker() -> Checker:
 def _read_options(request: Request) -> DeleteOptions:
     """Return the options in the body, or in the query if there is no body. Raises `ApiError` (400, 422)."""
     if not request.body:
-        options = _options_of_query(request.query)
+        options = _parse_options(request.query)
     else:
         document = decode(request.body, request.content_type, DELETE_OPTIONS.kind, strict=False).document
         if document.get("kind", DELETE_OPTIONS.kind) != DELETE_OPTIONS.kind:
@@ -174,7 +174,7 @@ def parse_options(document: dict[str, object]) -> DeleteOptions:
         raise bad_request(f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: {error}') from None
 
 
-def _options_of_query(query: Mapping[str, str]) -> DeleteOptions:
+def _parse_options(query: Mapping[str, str]) -> DeleteOptions:
     if not query:
         return DeleteOptions()
     return DeleteOptions(

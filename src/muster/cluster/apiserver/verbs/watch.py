@@ -95,9 +95,9 @@ class Watcher:
         since = requested or self._store.revision
         presentation = Presentation(resource, view, form, include, self._clock.now())
         lines = _Lines(presentation, chosen, _EVENTS if as_events else _TEXT)
-        return self._stream(flow, resource, namespace, options, since, lines)
+        return self._stream_events(flow, resource, namespace, options, since, lines)
 
-    async def _stream(
+    async def _stream_events(
         self, flow: Flow, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[Any]:
         if since > self._store.revision:
@@ -122,7 +122,7 @@ class Watcher:
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(flow, resource, namespace, watch, options, lines):
+                async for piece in self._stream_changes(flow, resource, namespace, watch, options, lines):
                     yield piece
         except ApiError as error:
             yield lines.error(error)  # a conversion webhook failed
@@ -130,11 +130,11 @@ class Watcher:
             del self._open[watch]
             watch.close()
 
-    async def _changes(
+    async def _stream_changes(
         self, flow: Flow, resource: Resource, namespace: str, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[Any]:
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._timeout(options)
+        end = loop.time() + self._choose_timeout(options)
         bookmark = loop.time() + lines.bookmark_seconds if options.bookmarks else end
         # One timer serves the whole watch: a timer for each change would cost more than sending the change.
         timer = loop.call_at(min(end, bookmark), watch.nudge)
@@ -165,7 +165,7 @@ class Watcher:
         finally:
             timer.cancel()
 
-    def _timeout(self, options: ListOptions) -> float:
+    def _choose_timeout(self, options: ListOptions) -> float:
         if options.timeout_seconds:  # a negative timeout ends the watch at once, as upstream does
             return min(max(options.timeout_seconds, 0), MAX_TIMEOUT_SECONDS)
         return self._random.jitter(TIMEOUT_SECONDS)
@@ -200,7 +200,7 @@ class _Lines:
     def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
         """Yield the existing objects as ADDED events."""
         for entry in entries:
-            yield from self._event("ADDED", entry.body)
+            yield from self._encode_event("ADDED", entry.body)
 
     def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
         """Yield the events of changes that the selection shows."""
@@ -219,9 +219,9 @@ class _Lines:
             elif type_ == "DELETED" and change.type != "DELETED":
                 # The event has the last selected state, with the version at which the object left the selection.
                 assert change.previous is not None
-                yield from self._event(type_, _at_version(change.previous.body, change.revision))
+                yield from self._encode_event(type_, _set_version_cached(change.previous.body, change.revision))
             else:
-                yield from self._event(type_, change.entry.body)
+                yield from self._encode_event(type_, change.entry.body)
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
         """Return the BOOKMARK event for a revision, as a piece."""
@@ -234,7 +234,7 @@ class _Lines:
         """Return the ERROR event, the last piece of a watch that cannot continue."""
         return self._wire.joined(self._wire.event("ERROR", encode_status(error.status)))
 
-    def _event(self, type_: EventType, body: bytes) -> Iterable[Any]:
+    def _encode_event(self, type_: EventType, body: bytes) -> Iterable[Any]:
         shown = self._presentation.one(body, columns=self._is_first)
         self._is_first = False
         return self._wire.event(type_, shown)
@@ -268,15 +268,15 @@ _EVENTS = _Wire(
 )
 
 
-def _at_version(body: bytes, revision: int) -> bytes:
+def _set_version_cached(body: bytes, revision: int) -> bytes:
     """Return the object with another resource version, from a cache if it is small, because many watches send it."""
-    return (_with_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
+    return (_set_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
 
 
-def _with_version(body: bytes, revision: int) -> bytes:
+def _set_version(body: bytes, revision: int) -> bytes:
     document = msgspec.json.decode(body)
     document["metadata"]["resourceVersion"] = str(revision)
     return _encode(document)
 
 
-_remembered = lru_cache(maxsize=256)(_with_version)
+_remembered = lru_cache(maxsize=256)(_set_version)

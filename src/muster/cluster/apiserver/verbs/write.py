@@ -90,7 +90,7 @@ class Writer:
             return replacement_to_store(call, old, unused.pop() if unused else read_replacement(call, options))
 
         if self._documents.latest(call.key) is not None:
-            return await self._change(call, options, replaced), False
+            return await self._change_object(call, options, replaced), False
         if call.subresource or not call.resource.rules.create_on_update:
             await self._documents.wait_until_durable(call.key)
             raise not_found(call.resource.name, call.name)
@@ -113,7 +113,7 @@ class Writer:
             metadata.check_uid(document, old, call.resource.kind)
             return replacement_to_store(call, old, document)
 
-        return await self._change(call, options, patched)
+        return await self._change_object(call, options, patched)
 
     async def apply(self, call: Call) -> tuple[bytes, bool]:
         """Apply the configuration in the body (server-side apply); return the object, and whether it was created.
@@ -131,7 +131,7 @@ class Writer:
             require_no_identity(call, config)
             self._authorize(_make_creation_access(call))
             return await self._create(call, applied({}), options, applied=True), True
-        return await self._change(call, options, applied, applied=True), False
+        return await self._change_object(call, options, applied, applied=True), False
 
     def _apply_config(
         self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
@@ -189,7 +189,7 @@ class Writer:
         rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
         meta = metadata.meta_of(document)
         name, managers = meta.get("name"), meta.get("managedFields")
-        name = name or self._generated_name(call, meta.get("generateName", ""))
+        name = name or self._generate_name(call, meta.get("generateName", ""))
         metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
         rules.default(document)
         self._set_managed_fields(call, None, document, options, managers, applied=applied)
@@ -215,11 +215,11 @@ class Writer:
             saved,
             dry_run=options.dry_run,
             limit=MAX_OBJECT_BYTES,
-            typed=_share_typed(call, document, saved, typed),
+            typed=_pick_typed_to_share(call, document, saved, typed),
         )
         return written_body(document, saved, body)
 
-    def _generated_name(self, call: Call, prefix: str) -> str:
+    def _generate_name(self, call: Call, prefix: str) -> str:
         """Return a free name with a prefix; "" without a prefix. Raises `ApiError` (409) if no name is free."""
         if not prefix:
             return ""
@@ -230,7 +230,7 @@ class Writer:
                 return name
         raise already_exists(call.resource.name, name)
 
-    async def _change(
+    async def _change_object(
         self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
     ) -> bytes:
         """Store the result of `change` on the newest state of the object; return the stored form. Raises `ApiError`.
@@ -303,7 +303,7 @@ class Writer:
         self._admission.settle(attempt, store)
         if is_over(document):
             body = await self._documents.remove(
-                call.key, saved, dry_run=options.dry_run, typed=_share_typed(call, document, saved, typed)
+                call.key, saved, dry_run=options.dry_run, typed=_pick_typed_to_share(call, document, saved, typed)
             )
         else:
             # An object over the limit may be written if it does not grow; otherwise no client could remove its
@@ -311,7 +311,11 @@ class Writer:
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
             limit = max(own, entry.size)
             body = await self._documents.put(
-                call.key, saved, dry_run=options.dry_run, limit=limit, typed=_share_typed(call, document, saved, typed)
+                call.key,
+                saved,
+                dry_run=options.dry_run,
+                limit=limit,
+                typed=_pick_typed_to_share(call, document, saved, typed),
             )
         return written_body(document, saved, body)
 
@@ -330,7 +334,7 @@ class Writer:
             raise invalid(call.resource.kind.kind, call.resource.kind.group, name, errors)
 
 
-def _share_typed(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
+def _pick_typed_to_share(call: Call, document: Document, saved: Document, typed: Any) -> Typed | None:
     """Return the kind and the typed object to share with readers of the stored body.
 
     Return None if validation saw another form of the object.

@@ -83,7 +83,7 @@ class Runs:
         for source in sources:
             if not self._is_part(source):
                 subject = source if isinstance(source, Workload) else record_of(source, jobs)
-                at = source.metadata.deletion_timestamp or self._now()
+                at = source.metadata.deletion_timestamp or self._read_clock()
                 self._record_deletion(
                     source.metadata.uid, _Gone(subject, at, tuple(pod for pod in pods if _is_pod_of(subject, pod)))
                 )
@@ -145,7 +145,7 @@ class Runs:
         elif self._is_part(source):
             return
         elif new is None:
-            self._record_deletion(uid, _Gone(self._make_record(source), self._now()))
+            self._record_deletion(uid, _Gone(self._make_record(source), self._read_clock()))
         elif uid not in self._returned and _is_over(new):
             self._mark_due(uid)
 
@@ -172,7 +172,7 @@ class Runs:
         if uid in self._due and uid not in self._returned and pod.status.phase == "Failed":
             self._failed[uid] = (*failed, pod)[:_MOST_FAILED]
 
-    def _now(self) -> datetime:
+    def _read_clock(self) -> datetime:
         """Return the current time in whole seconds, like all times of the API."""
         return self._clock.now().replace(microsecond=0)
 

@@ -55,7 +55,7 @@ class CustomResourceController(Reconciler):
             return None
         if definition.metadata.deletion_timestamp is None:
             if not definition.has_its_names:
-                await self._request_names(name)
+                await self._request_name_check(name)
             return None
         if CLEANUP_FINALIZER not in definition.metadata.finalizers:
             return None
@@ -65,7 +65,7 @@ class CustomResourceController(Reconciler):
         await self._drop_finalizer(definition)
         return None
 
-    async def _request_names(self, name: str) -> None:
+    async def _request_name_check(self, name: str) -> None:
         """Write a definition, so that the server checks again whether its names are free."""
         with ignoring("NotFound"):
             await self._client.patch(DEFINITION, name, {"status": {"conditions": []}}, subresource="status")

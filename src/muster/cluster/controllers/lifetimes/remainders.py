@@ -33,7 +33,7 @@ def make_conditions(
     known = {condition.type: condition for condition in before}
     updated = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]
     updated += [_make_content_condition(left), _make_finalizers_condition(left)]
-    return tuple(_with_transition_time(condition, known.get(condition.type), now) for condition in updated)
+    return tuple(_set_transition_time(condition, known.get(condition.type), now) for condition in updated)
 
 
 def _make_content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
@@ -63,7 +63,7 @@ def _qualify(resource: str) -> str:
     return resource if "." in resource else f"{resource}."
 
 
-def _with_transition_time(
+def _set_transition_time(
     condition: NamespaceCondition, before: NamespaceCondition | None, now: datetime
 ) -> NamespaceCondition:
     same = before is not None and before.status == condition.status

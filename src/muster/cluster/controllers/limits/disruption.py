@@ -51,14 +51,14 @@ class DisruptionController(Reconciler):
         super().__init__(manager)
         self._registry = registry
         self._recorder = recorder
-        self._pods = manager.informer(POD, indexes={_BY_LABEL: _index_keys_of_pod})
-        self._budgets = manager.informer(POD_DISRUPTION_BUDGET, indexes={_BY_LABEL: _index_key_of_budget})
+        self._pods = manager.informer(POD, indexes={_BY_LABEL: _list_index_keys_of_pod})
+        self._budgets = manager.informer(POD_DISRUPTION_BUDGET, indexes={_BY_LABEL: _find_index_key_of_budget})
         self._controller.watch(self._pods, self._find_budgets, when=_is_relevant, gather=GATHER_SECONDS)
         self._controller.watch(self._budgets)
 
     def _find_budgets(self, pod: Pod) -> Iterator[str]:
         """Yield the keys of the budgets that select a pod."""
-        for place in _index_keys_of_pod(pod):
+        for place in _list_index_keys_of_pod(pod):
             for budget in self._budgets.by(_BY_LABEL, place):
                 if label_matcher(budget.spec.selector).matches(pod.metadata.labels):
                     yield key_of(budget)
@@ -66,7 +66,7 @@ class DisruptionController(Reconciler):
     def _find_pods(self, budget: PodDisruptionBudget) -> list[Pod]:
         """Return the pods that a budget selects."""
         matcher = label_matcher(budget.spec.selector)
-        (place,) = _index_key_of_budget(budget)
+        (place,) = _find_index_key_of_budget(budget)
         return [pod for pod in self._pods.by(_BY_LABEL, place) if matcher.matches(pod.metadata.labels)]
 
     async def _reconcile(self, key: str) -> Result:
@@ -155,17 +155,20 @@ def _select_relevant_facts(pod: Pod) -> object:
     return meta.labels, meta.deletion_timestamp, meta.owner_references, is_ready(pod)
 
 
-def _index_keys_of_pod(pod: Pod) -> Iterable[str]:
+def _list_index_keys_of_pod(pod: Pod) -> Iterable[str]:
     """Return the index keys of budgets that may select the pod: its namespace, and each of its labels there."""
-    return (_index_key(pod.metadata), *(_index_key(pod.metadata, pair) for pair in pod.metadata.labels.items()))
+    return (
+        _make_index_key(pod.metadata),
+        *(_make_index_key(pod.metadata, pair) for pair in pod.metadata.labels.items()),
+    )
 
 
-def _index_key_of_budget(budget: PodDisruptionBudget) -> tuple[str]:
+def _find_index_key_of_budget(budget: PodDisruptionBudget) -> tuple[str]:
     """Return the index key of a budget: its namespace, and one label that its selector requires, if any."""
     selector = budget.spec.selector
     pairs = sorted(selector.match_labels.items()) if selector is not None else ()
-    return (_index_key(budget.metadata, *pairs[:1]),)
+    return (_make_index_key(budget.metadata, *pairs[:1]),)
 
 
-def _index_key(meta: ObjectMeta, pair: tuple[str, str] | None = None) -> str:
+def _make_index_key(meta: ObjectMeta, pair: tuple[str, str] | None = None) -> str:
     return f"{meta.namespace}/{pair[0]}={pair[1]}" if pair is not None else meta.namespace

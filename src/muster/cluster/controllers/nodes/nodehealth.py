@@ -73,8 +73,8 @@ def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ..
     key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(read_readiness(node), "")
     effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
     wanted = [Taint(key=key, effect=effect) for effect in effects] if key else []
-    remaining = [taint for taint in node.spec.taints if taint.key not in _OURS or _without_time(taint) in wanted]
-    present = [_without_time(taint) for taint in remaining]
+    remaining = [taint for taint in node.spec.taints if taint.key not in _OURS or _remove_time(taint) in wanted]
+    present = [_remove_time(taint) for taint in remaining]
     moment = now.replace(microsecond=0)
     added = (replace(taint, time_added=moment) for taint in wanted if taint not in present)
     return (*remaining, *added)
@@ -82,8 +82,8 @@ def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ..
 
 def no_execute(taints: Sequence[Taint]) -> tuple[Taint, ...]:
     """Return the NoExecute taints, which evict pods, without the times when they were added."""
-    return tuple(_without_time(taint) for taint in taints if taint.effect == NO_EXECUTE)
+    return tuple(_remove_time(taint) for taint in taints if taint.effect == NO_EXECUTE)
 
 
-def _without_time(taint: Taint) -> Taint:
+def _remove_time(taint: Taint) -> Taint:
     return replace(taint, time_added=None)

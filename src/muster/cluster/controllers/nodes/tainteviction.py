@@ -129,8 +129,8 @@ class TaintEviction(Reconciler):
         if refusals:
             raise refusals[0]
 
-    async def _mark_pod(self, one: _Leaving) -> None:
-        pod, end = one
+    async def _mark_pod(self, leaving: _Leaving) -> None:
+        pod, end = leaving
         status: dict[str, Any] = make_last_status(pod, end, self._clock.now())
         if status:
             with ignoring("NotFound", "Conflict"):  # the pod is gone
@@ -138,8 +138,8 @@ class TaintEviction(Reconciler):
                     POD, pod, {"status": status}, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
 
-    async def _delete_pod(self, one: _Leaving) -> None:
-        pod, end = one
+    async def _delete_pod(self, leaving: _Leaving) -> None:
+        pod, end = leaving
         message = f"Marking for deletion Pod {key_of(pod)}"
         self._recorder.event(make_reference(POD, pod), "Normal", "TaintManagerEviction", message)
         with ignoring("NotFound", "Conflict"):

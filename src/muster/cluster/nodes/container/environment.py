@@ -50,11 +50,11 @@ class ConfigError(Exception):
 class TooLongError(ConfigError):
     """A container that can never start, because its arguments or variables are too long for any program."""
 
-    def __init__(self, what: str, limit: int) -> None:
-        what = (
-            what if len(what) <= _SHOWN_CHARACTERS else f"{what[:_SHOWN_CHARACTERS]}..."
+    def __init__(self, name: str, limit: int) -> None:
+        name = (
+            name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}..."
         )  # a name may be as long as a value
-        super().__init__(f"argument list too long: {what} would have more than {limit} bytes", "StartError")
+        super().__init__(f"argument list too long: {name} would have more than {limit} bytes", "StartError")
 
 
 class AskedToken(Struct, frozen=True):
@@ -113,19 +113,19 @@ class _Budget:
     def __init__(self) -> None:
         self._left = MAX_TOTAL
 
-    def take(self, text: str, what: str) -> None:
-        """Deduct the bytes of one more string. what: the string's name, for the error. Raises `TooLongError`."""
+    def take(self, text: str, name: str) -> None:
+        """Deduct the bytes of one more string. name: the string's name, for the error. Raises `TooLongError`."""
         if len(text) > MAX_STRING:
-            raise TooLongError(what, MAX_STRING)
+            raise TooLongError(name, MAX_STRING)
         self._left -= len(text) + 1 + _POINTER
         if self._left < 0:
-            raise TooLongError(f"all up to {what}", MAX_TOTAL)
+            raise TooLongError(f"all up to {name}", MAX_TOTAL)
 
 
-def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: int = MAX_STRING) -> str:
+def expand(text: str, variables: Mapping[str, str], text_name: str = "text", limit: int = MAX_STRING) -> str:
     """Replace each `$(NAME)` in a text by the variable's value. `$$` becomes a dollar; unknown names stay unchanged.
 
-    what: the text's name, for errors.
+    text_name: the text's name, for errors.
     limit: the maximum length of the result, in characters.
 
     Raises `TooLongError` before more memory is allocated.
@@ -146,7 +146,7 @@ def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: i
             position = dollar + 2
         length += len(parts[-1])
         if length > limit:
-            raise TooLongError(what, limit)
+            raise TooLongError(text_name, limit)
     return "".join(parts) + text[position:]
 
 

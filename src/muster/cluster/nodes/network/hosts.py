@@ -84,7 +84,7 @@ def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Servic
     for service in services:
         for peer in alive:
             if _selects(service, peer.pod):
-                names[peer.address] += _qualify(service.metadata.name, service.metadata.namespace, circle)
+                names[peer.address] += _list_qualified_names(service.metadata.name, service.metadata.namespace, circle)
     lines = [f"{address}\t{' '.join(dict.fromkeys(own_names))}" for address, own_names in names.items() if own_names]
     hidden = {"localhost", *(name for own_names in names.values() for name in own_names)}
     return "".join(f"{line}\n" for line in (*lines, *_filter_machine_lines(machine, hidden)))
@@ -104,14 +104,14 @@ def _list_names(pod: Pod, circle: Circle) -> list[str]:
         return []
     names: list[str] = []
     if pod.spec.subdomain:
-        names += _qualify(f"{pod.spec.hostname}.{pod.spec.subdomain}", pod.metadata.namespace, circle)
-        names += _qualify(pod.spec.subdomain, pod.metadata.namespace, circle)
+        names += _list_qualified_names(f"{pod.spec.hostname}.{pod.spec.subdomain}", pod.metadata.namespace, circle)
+        names += _list_qualified_names(pod.spec.subdomain, pod.metadata.namespace, circle)
     if circle.owner and circle == Circle.of(pod):
         names.append(pod.spec.hostname)
     return names
 
 
-def _qualify(name: str, namespace: str, circle: Circle) -> list[str]:
+def _list_qualified_names(name: str, namespace: str, circle: Circle) -> list[str]:
     """Return all forms of a name that the circle's pods may use; the short form only in the circle's own namespace."""
     full = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
     return [*full, name] if circle.namespace == namespace else full

@@ -192,7 +192,11 @@ def _list_times(pod: Pod, facts: PodFacts, end: PodEnd | None, *, finished: bool
 
 
 def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
-    """Yield the events for users about the current state of the pod."""
+    """Yield the events for users about the current state of the pod.
+
+    end: why the pod must terminate; None if it need not.
+    finished: whether the pod has its final phase.
+    """
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
     if finished:

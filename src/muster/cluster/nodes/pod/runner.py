@@ -101,7 +101,7 @@ class PodRunner:
         self.is_oversized = False  # the pod's status does not fit into its object
         self._deleting_since: float | None = None
         self._reported_notes: frozenset[PodNote] = frozenset()
-        now = self._now()
+        now = self._read_clock()
         self._start_time = pod.status.start_time or now.wall
         self._began_at = now.monotonic - max((now.wall - self._start_time).total_seconds(), 0.0)
         self._check_deletion()
@@ -248,7 +248,7 @@ class PodRunner:
 
         Terminate the pod if it was interrupted.
         """
-        now, record = self._now(), self._earlier_record if self._has_record else self.storage.read()
+        now, record = self._read_clock(), self._earlier_record if self._has_record else self.storage.read()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             restored = restoring.restore_container(self.pod, container, self.storage, now)
             self._containers[container.name] = restored.facts
@@ -333,7 +333,7 @@ class PodRunner:
 
     def step(self) -> PodPlan:
         """Decide the next actions, record the events of the plan, and start the actions; return the plan."""
-        plan = decide(self.pod, self._make_facts(), self._now())
+        plan = decide(self.pod, self._make_facts(), self._read_clock())
         for note in sorted(plan.notes - self._reported_notes, key=lambda note: (note.container, note.reason)):
             self._record_event(note.type, note.reason, note.message, note.container)
         self._reported_notes = plan.notes
@@ -479,7 +479,7 @@ class PodRunner:
 
     def _record_refusal(self, container: Container, action: Start, why: str) -> None:
         """Record a start that failed before there was a shim, in the form in which a shim records a failed start."""
-        now, name = self._now(), launching.container_id(self.pod, container.name, action.number)
+        now, name = self._read_clock(), launching.container_id(self.pod, container.name, action.number)
         exit = Exit(NOT_STARTED, "StartError", why, None, now.wall, now.monotonic, 0.0, name)
         self._record_attempt(container, action, Attempt(action.number, name, exit=exit))
 
@@ -492,7 +492,7 @@ class PodRunner:
             restoring.started_at(record) if record else None,
         )
         if shim is None:
-            exit = restoring.determine_exit(self.pod, container, directory, action.number, record, self._now())
+            exit = restoring.determine_exit(self.pod, container, directory, action.number, record, self._read_clock())
             attempt = replace(attempt, exit=exit)
         self._record_attempt(container, action, attempt)
         if shim is not None:
@@ -538,7 +538,7 @@ class PodRunner:
             self._record_event("Warning", "LogLinesLost", message, container.name)
         attempt = self._containers[container.name].attempt
         assert attempt is not None
-        exit = restoring.determine_exit(self.pod, container, shim.directory, attempt.number, record, self._now())
+        exit = restoring.determine_exit(self.pod, container, shim.directory, attempt.number, record, self._read_clock())
         self._update_attempt(container.name, exit=exit, ready=False)
 
     def shim(self, container: str) -> Shim | None:
@@ -603,7 +603,7 @@ class PodRunner:
             part = f"spec.{'initContainers' if init else 'containers'}{{{container}}}"
         self._kit.recorder.event(make_reference(POD, self.pod, part), type, reason, message)
 
-    def _now(self) -> Now:
+    def _read_clock(self) -> Now:
         return Now(self._kit.clock.now(), self._kit.clock.monotonic())
 
     def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> "asyncio.Task[None]":

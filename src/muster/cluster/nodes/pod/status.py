@@ -83,7 +83,11 @@ def shorten_status(status: PodStatus) -> PodStatus:
 
 
 def phase_of(pod: Pod, facts: PodFacts, end: PodEnd | None, *, over: bool) -> str:
-    """Return the pod's phase: Pending, Running, Succeeded or Failed. The last two are final."""
+    """Return the pod's phase: Pending, Running, Succeeded or Failed. The last two are final.
+
+    end: why the pod must terminate; None if it need not.
+    over: whether the pod has no processes, and none will start.
+    """
     if pod.status.phase in FINISHED_PHASES:
         return pod.status.phase
     exits = [_find_exit(facts.of(container.name)) for container in pod.spec.containers]

@@ -152,7 +152,7 @@ class Supervisor:
         Raises `RefusedError` if that fails, if the server has exited, or if the node's fence has expired.
         """
         spec = self._spec
-        if not _lifeline_holds(spec):
+        if not _has_lifeline(spec):
             raise RefusedError("the server is gone")
         if self._fence is not None and self._fence.is_over():
             self._reason = FENCED
@@ -329,7 +329,7 @@ class Supervisor:
                 os.fsync(self._state)
             except OSError:
                 ready = select.select([self._wakeup], [], [], _RETRY_SECONDS)[0]
-                if (ready and END in os.read(self._wakeup, READ_BYTES)) or not _lifeline_holds(self._spec):
+                if (ready and END in os.read(self._wakeup, READ_BYTES)) or not _has_lifeline(self._spec):
                     return
             else:
                 return
@@ -391,7 +391,7 @@ def report(spec: Spec, line: str) -> None:
     try_to(os.close, spec["report"])
 
 
-def _lifeline_holds(spec: Spec) -> bool:
+def _has_lifeline(spec: Spec) -> bool:
     """Return whether the server still runs; always True for a container that may outlive the server.
 
     The lifeline is a pipe from the server, to which nothing is ever written. It becomes readable when the server exits.

@@ -303,6 +303,6 @@ class SimulatedConnection:
         return dict(self._play_usage())
 
 
-def _make_not_running_error(pod: Pod, what: str) -> ApiError:
+def _make_not_running_error(pod: Pod, action: str) -> ApiError:
     where = f'"{pod.spec.node_name}" of pod "{pod.metadata.name}"'
-    return bad_request(f"nothing runs on simulated nodes, such as {where}: {what}")
+    return bad_request(f"nothing runs on simulated nodes, such as {where}: {action}")

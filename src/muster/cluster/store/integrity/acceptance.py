@@ -28,7 +28,7 @@ def admit(directory: Path, is_used: bool, suffix: str = SEEN) -> Contents | None
                 if mark is None:
                     raise Damage(f"{marks.FILE} is missing")
                 return read(connection, path, mark)
-            if version and mark is not None and mark.revision > _newest_revision(connection):
+            if version and mark is not None and mark.revision > _find_newest_revision(connection):
                 raise Damage(f"{FILE} is older than {marks.FILE}")
     if version == 0 and mark is not None and mark.revision:
         raise Damage(f"{FILE} is missing or empty, but objects were kept in it up to revision {mark.revision}")
@@ -46,7 +46,7 @@ def _find_version(connection: sqlite3.Connection, path: Path, mark: Mark | None)
         raise Damage("the tables are not those that were created") from foreign
 
 
-def _newest_revision(connection: sqlite3.Connection) -> int:
+def _find_newest_revision(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(revision), 0) FROM log").fetchone()[0])
 
 

@@ -74,7 +74,7 @@ def _fill_database(connection: sqlite3.Connection, backup: Backup, where: str) -
         mark = state_of(connection)
         connection.execute("INSERT INTO meta VALUES ('mark', ?)", (mark.encode(),))
         connection.execute("CREATE TABLE files (name TEXT PRIMARY KEY, digest INTEGER NOT NULL, content BLOB NOT NULL)")
-        rows = [(name, _digest(name, content), content) for name, content in backup.files.items()]
+        rows = [(name, _compute_digest(name, content), content) for name, content in backup.files.items()]
         connection.executemany("INSERT INTO files VALUES (?, ?, ?)", rows)
     connection.execute("PRAGMA journal_mode=WAL").fetchall()
     return mark
@@ -96,12 +96,14 @@ def load(path: Path) -> Backup:
             rows = connection.execute("SELECT name, digest, content FROM files").fetchall()
     except Damage as damage:
         raise DataDirectoryError(f"{path} is damaged: {damage}; use another backup") from damage
-    if any(not isinstance(content, bytes) or _digest(name, content) != digest for name, digest, content in rows):
+    if any(
+        not isinstance(content, bytes) or _compute_digest(name, content) != digest for name, digest, content in rows
+    ):
         raise DataDirectoryError(f"{path} is damaged: a file in it does not match its checksum; use another backup")
     return Backup(list(history.records), history.compacted, {name: content for name, _, content in rows})
 
 
-def _digest(name: str, content: bytes) -> int:
+def _compute_digest(name: str, content: bytes) -> int:
     return crc32(content, crc32(f"{name}\0".encode()))
 
 

@@ -18,6 +18,8 @@ def of_row(
     """Return the checksum of a row of the log.
 
     A damaged row may have values of other types, which lead to another checksum or a `TypeError`.
+
+    previous: the revision of the object's previous row; None for its first row.
     """
     return crc32(body, crc32(f"{revision} {previous} {deleted:d} {resource}\0{namespace}\0{name}\0".encode()))
 

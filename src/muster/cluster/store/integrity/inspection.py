@@ -67,7 +67,7 @@ def open_for_reading(path: Path, suffix: str = SEEN) -> Iterator[sqlite3.Connect
 
     suffix: the end of the names of the links by which the files are opened. Each kind of reader has its own.
     """
-    with _linked_uri(path, suffix) as uri:
+    with _link_uri(path, suffix) as uri:
         try:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
@@ -82,7 +82,7 @@ def open_for_reading(path: Path, suffix: str = SEEN) -> Iterator[sqlite3.Connect
 
 
 @contextmanager
-def _linked_uri(path: Path, suffix: str) -> Iterator[str]:
+def _link_uri(path: Path, suffix: str) -> Iterator[str]:
     """Yield the URI by which SQLite opens the database read-only, without changing the files on disk.
 
     SQLite deletes a write-ahead log that it finds empty. So the URI names hard links to the database and its log, which

@@ -67,7 +67,7 @@ class AppWrapperIntegration(ExternalIntegration):
         """Return the one write that resumes the AppWrapper and stores the injected values beside each object in it."""
         beside: dict[int, list[Json]] = {}
         for place, info in zip(self.places(job), infos, strict=True):
-            beside.setdefault(_component_of(place), []).append(_format_info(info))
+            beside.setdefault(_read_component_number(place), []).append(_format_info(info))
         edits = [
             {"op": "add", "path": make_pointer(("spec", "components", number, "podSetInfos")), "value": value}
             for number, value in beside.items()
@@ -107,7 +107,7 @@ class AppWrapperIntegration(ExternalIntegration):
         ]
 
 
-def _component_of(place: Place) -> int:
+def _read_component_number(place: Place) -> int:
     number = place.path[2]
     assert isinstance(number, int), "spec.components is a list"
     return number
@@ -126,7 +126,7 @@ def component_places(job: ExternalJob) -> Iterator[Place]:
         ):
             path = (*at, *part.path)
             template = _as_wrapped(template_at({"spec": job.spec}, path))
-            template = _with_info(template, value_at(component, ("podSetInfos", position)))
+            template = _add_stored_labels(template, value_at(component, ("podSetInfos", position)))
             name = f"{job.metadata.name}-{total}".lower()
             yield Place(name, part.count, path, template, part.ranked_by, part.groups)
             total += 1
@@ -168,7 +168,7 @@ def _infer_parts(wrapped: Json) -> list[_Part]:
     if kind in ((DEPLOYMENT.api_version, DEPLOYMENT.kind), (STATEFUL_SET.api_version, STATEFUL_SET.kind)):
         return [_Part((*spec, "template"), count_at(wrapped, "spec", "replicas"))]
     if kind == (JOB.api_version, JOB.kind):
-        return [_Part((*spec, "template"), _at_once(wrapped), COMPLETION_INDEX)]
+        return [_Part((*spec, "template"), _count_concurrent_pods(wrapped), COMPLETION_INDEX)]
     if kind == (JOB_SET.api_version, JOB_SET.kind):
         return list(_of_jobset(wrapped))
     for shape in (PYTORCH_JOB, RAY_CLUSTER, RAY_JOB):
@@ -183,11 +183,11 @@ def _of_jobset(wrapped: Json) -> Iterator[_Part]:
     for number, role in enumerate(list_at(wrapped, "spec", "replicatedJobs")):
         replicas = count_at(role, "replicas")
         path: Path = ("template", "spec", "replicatedJobs", number, "template", "spec", "template")
-        count = replicas * _at_once(mapping_at(role, "template"))
+        count = replicas * _count_concurrent_pods(mapping_at(role, "template"))
         yield _Part(path, count, COMPLETION_INDEX, (JOB_INDEX, replicas))
 
 
-def _at_once(job: Json) -> int:
+def _count_concurrent_pods(job: Json) -> int:
     parallelism = count_at(job, "spec", "parallelism")
     return min(parallelism, count_at(job, "spec", "completions", default=parallelism))
 
@@ -229,7 +229,7 @@ def _make_container(one: Container) -> Container:
     )
 
 
-def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
+def _add_stored_labels(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
     """Return the template with the labels that an admission stored for it, which show that it is admitted.
 
     info: the values that the admission stored beside the object (`podSetInfos`).

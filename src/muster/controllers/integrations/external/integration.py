@@ -118,7 +118,7 @@ class ExternalIntegration(Integration[ExternalJob]):
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
         """Return the one write that injects the values of admission into the job and resumes it."""
         pairs = zip(self.places(job), infos, strict=True)
-        edits = [edit for place, info in pairs for edit in self._edits_to_inject(place, info)]
+        edits = [edit for place, info in pairs for edit in self._list_edits_to_inject(place, info)]
         return [Step(operations=(*edits, {"op": "add", "path": make_pointer(self.shape.suspend), "value": False}))]
 
     def stop(self, job: ExternalJob, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all jobs of a kind stop alike)
@@ -140,7 +140,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         with suppress(UnreadableJobError):
             now, before = self.places(new), self.places(old)
             if [place.path for place in now] == [place.path for place in before] and len(now) == len(original):
-                return list(_edits_to_keep(now, before, original))
+                return list(_list_edits_to_keep(now, before, original))
         return ()
 
     def rules(self, job: ExternalJob, old: ExternalJob | None) -> Errors:
@@ -168,7 +168,7 @@ class ExternalIntegration(Integration[ExternalJob]):
             [(f"{text_of_path(place.path)}.metadata.annotations", place.podset) for place in places]
         )
 
-    def _edits_to_inject(self, place: Place, info: PodSetInfo) -> Iterator[dict[str, Any]]:
+    def _list_edits_to_inject(self, place: Place, info: PodSetInfo) -> Iterator[dict[str, Any]]:
         if place.written:
             yield from _list_edits(place, make_injecting_patch(place.template, info))
             return
@@ -181,7 +181,7 @@ def _list_edits(place: Place, patch: dict[str, Any]) -> Iterator[dict[str, Any]]
     return make_operations(make_pointer(place.path), place.template, patch)
 
 
-def _edits_to_keep(
+def _list_edits_to_keep(
     now: Sequence[Place], before: Sequence[Place], original: Sequence[PodSet]
 ) -> Iterator[dict[str, Any]]:
     for place, earlier, podset in zip(now, before, original, strict=True):

@@ -109,7 +109,7 @@ def ray_job(job: ExternalJob) -> Iterator[Place]:
     mode = text_at(job.spec, "submissionMode") or "K8sJobMode"
     first = True
     for place in ray_groups("spec", "rayClusterSpec")(job):
-        yield _with_submitter(place) if first and mode == "SidecarMode" else place
+        yield _add_submitter(place) if first and mode == "SidecarMode" else place
         first = False
     if mode == "K8sJobMode":
         yield _find_submitter(job)
@@ -121,16 +121,16 @@ def _find_submitter(job: ExternalJob) -> Place:
         return Place(SUBMITTER, 1, path, template_at({"spec": job.spec}, path))
     containers = list_at(job.spec, "rayClusterSpec", "headGroupSpec", "template", "spec", "containers")
     image = text_at(containers[0], "image") if containers else ""
-    return Place(SUBMITTER, 1, path, _submitter_template(image), written=False)
+    return Place(SUBMITTER, 1, path, _make_submitter_template(image), written=False)
 
 
-def _with_submitter(head: Place) -> Place:
+def _add_submitter(head: Place) -> Place:
     spec = head.template.spec
-    spec = msgspec.structs.replace(spec, containers=(*spec.containers, _submitter_container("")))
+    spec = msgspec.structs.replace(spec, containers=(*spec.containers, _make_submitter_container("")))
     return msgspec.structs.replace(head, template=msgspec.structs.replace(head.template, spec=spec))
 
 
-def _submitter_container(image: str) -> Container:
+def _make_submitter_container(image: str) -> Container:
     """Return the container that KubeRay adds.
 
     Its resources are KubeRay's defaults, which a RayJob cannot change.
@@ -139,6 +139,6 @@ def _submitter_container(image: str) -> Container:
     return Container(name="ray-job-submitter", image=image, resources=resources)
 
 
-def _submitter_template(image: str) -> PodTemplateSpec:
-    container = msgspec.to_builtins(_submitter_container(image))
+def _make_submitter_template(image: str) -> PodTemplateSpec:
+    container = msgspec.to_builtins(_make_submitter_container(image))
     return msgspec.convert({"spec": {"containers": [container], "restartPolicy": "Never"}}, PodTemplateSpec)

@@ -54,7 +54,7 @@ class TrainJobIntegration(ExternalIntegration):
 
         Return False if the CRD of TrainJobs has no such patches.
         """
-        own = _own_patch(job)
+        own = _find_own_patch(job)
         return not self.is_suspended(job) and own is not None and not list_at(own, *_PATCHES, "replicatedJobs")
 
     def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:
@@ -73,7 +73,7 @@ class TrainJobIntegration(ExternalIntegration):
 
         TrainJob's controller accepts the patch only while the TrainJob is suspended.
         """
-        patched = [_replicated_job(info) for info in infos]
+        patched = [_make_replicated_job(info) for info in infos]
         return [_make_step(job, patched), Step(patch_at(self.shape.suspend, False))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
@@ -81,7 +81,7 @@ class TrainJobIntegration(ExternalIntegration):
 
         TrainJob's controller then updates the JobSet.
         """
-        own = _own_patch(job)
+        own = _find_own_patch(job)
         return [_make_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
 
     def defaults(self, job: ExternalJob) -> Json:
@@ -89,13 +89,13 @@ class TrainJobIntegration(ExternalIntegration):
 
         If Kueue later manages the TrainJob, it starts no TrainJob without such a runtime patch.
         """
-        if _own_patch(job) is not None:
+        if _find_own_patch(job) is not None:
             return {}
         patches = [*list_at(job.spec, "runtimePatches"), _patch([])]
         return {"spec": {"runtimePatches": patches}}
 
 
-def _no_places(job: ExternalJob) -> Iterator[Place]:  # noqa: ARG001  (podsets are its JobSet's)
+def _list_no_places(job: ExternalJob) -> Iterator[Place]:  # noqa: ARG001  (podsets are its JobSet's)
     return iter(())
 
 
@@ -110,14 +110,14 @@ TRAIN_JOB: Final = Shape(
     kind=kind_of("trainer.kubeflow.org/trainjob", "trainjobs"),
     name="trainer.kubeflow.org/trainjob",
     controller="trainer.kubeflow.org/trainjob-controller",
-    places=_no_places,
+    places=_list_no_places,
     end=statusreaders.end_by_condition("Complete"),
     is_active=statusreaders.train_job_is_active,
     is_ready=_is_ready,
 )
 
 
-def _own_patch(job: ExternalJob) -> Json | None:
+def _find_own_patch(job: ExternalJob) -> Json | None:
     patches = list_at(job.spec, "runtimePatches")
     return next((mapping_at(one) for one in patches if text_at(one, "manager") == MANAGER), None)
 
@@ -138,7 +138,7 @@ def _make_step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
     return Step(operations=({"op": "replace", "path": f"/spec/runtimePatches/{number}", "value": own},))
 
 
-def _replicated_job(info: PodSetInfo) -> Json:
+def _make_replicated_job(info: PodSetInfo) -> Json:
     metadata: Json = {"labels": dict(info.labels), "annotations": dict(info.annotations)}
     spec: Json = {
         "nodeSelector": dict(info.node_selector),

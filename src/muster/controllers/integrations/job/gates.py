@@ -33,10 +33,10 @@ class QuotaGates(QuotaGateReconciler):
         super().__init__(manager, owners, configuration)
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
-        self._controller.watch(self._pods, _job_of_pod)
-        self._controller.watch(owners.workloads, self._job_of_workload)
+        self._controller.watch(self._pods, _find_job_of_gated_pod)
+        self._controller.watch(owners.workloads, self._find_waiting_job)
 
-    def _job_of_workload(self, workload: Workload) -> list[str]:
+    def _find_waiting_job(self, workload: Workload) -> list[str]:
         owner = controller_of(workload.metadata)
         if owner is None or not JOB.is_of(owner):
             return []
@@ -61,6 +61,6 @@ class QuotaGates(QuotaGateReconciler):
         return None
 
 
-def _job_of_pod(pod: Pod) -> list[str]:
+def _find_job_of_gated_pod(pod: Pod) -> list[str]:
     owner = job_reference(pod) if is_gated(pod) else None
     return [f"{pod.metadata.namespace}/{owner.name}"] if owner is not None else []

@@ -38,7 +38,7 @@ def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet
     old: the JobSet before the update; None for a new JobSet.
     """
     if _is_queued(jobset) and (old is None or not _is_queued(old)):
-        yield from _one_workload(jobset)
+        yield from _check_fits_one_workload(jobset)
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
     for path, podset in zip(paths, podsets, strict=True):
         yield from validate_annotations(path, podset.template.metadata.annotations, podset.count)
@@ -62,7 +62,7 @@ def _is_queued(jobset: JobSet) -> bool:
     return bool(jobset.metadata.labels.get(QUEUE_NAME_LABEL))
 
 
-def _one_workload(jobset: JobSet) -> Errors:
+def _check_fits_one_workload(jobset: JobSet) -> Errors:
     """Yield an error for each reason why one Workload cannot contain the JobSet.
 
     Reasons are too many roles, a role's name that no podset may have, and the annotation for elastic Jobs.

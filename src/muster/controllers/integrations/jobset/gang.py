@@ -67,14 +67,14 @@ class JobSetGangs(GangSource[JobSet]):
     def members(self, carrier: JobSet, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods of the newest attempt of the JobSet."""
         pods = list(pods)
-        newest = _newest_attempt(carrier, pods)
+        newest = _find_newest_attempt(carrier, pods)
         return [pod for pod in pods if _attempt(pod) >= newest]
 
     def due(self, carrier: JobSet | None, members: Members) -> DueTurns:
         """Return the turns that place unbound pods: a stage's pods together, after its Jobs have created all."""
         if carrier is None:
             return DueTurns()
-        jobs = _collect_jobs(members, _newest_attempt(carrier, members.unbound))
+        jobs = _collect_jobs(members, _find_newest_attempt(carrier, members.unbound))
         turns: list[Turn] = []
         seen: set[str] = set()
         for role, stage in find_stages(carrier).items():
@@ -151,7 +151,7 @@ def _get_role(pod: Pod) -> str:
     return pod.metadata.labels.get(names.REPLICATED_JOB_NAME, "")
 
 
-def _newest_attempt(jobset: JobSet, pods: Iterable[Pod]) -> int:
+def _find_newest_attempt(jobset: JobSet, pods: Iterable[Pod]) -> int:
     """Return the attempt of the newest pods. The JobSet in the cache may be older than its pods.
 
     Suspensions do not count as attempts here. JobSet's own controller, which may run the JobSet now, does not count

@@ -30,15 +30,15 @@ class JobSetGates(QuotaGateReconciler):
     def __init__(self, manager: Manager, owners: Owners, configuration: Configuration) -> None:
         super().__init__(manager, owners, configuration)
         self._jobsets = manager.informer(JOB_SET)
-        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_key, _WAITING: _waiting_of})
-        self._controller.watch(self._pods, self._jobset_of, when=_matters)
-        self._controller.watch(owners.workloads, self._jobset_of_workload)
+        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _index_by_jobset, _WAITING: _index_gated_pod_by_jobset})
+        self._controller.watch(self._pods, self._find_waiting_jobset, when=_matters)
+        self._controller.watch(owners.workloads, self._find_waiting_jobset_of_workload)
 
-    def _jobset_of(self, pod: Pod) -> list[str]:
+    def _find_waiting_jobset(self, pod: Pod) -> list[str]:
         name = pod.metadata.labels.get(names.JOBSET_NAME, "")
-        return [f"{pod.metadata.namespace}/{name}"] if name and self._is_waiting(*_jobset_key(pod)) else []
+        return [f"{pod.metadata.namespace}/{name}"] if name and self._is_waiting(*_index_by_jobset(pod)) else []
 
-    def _jobset_of_workload(self, workload: Workload) -> list[str]:
+    def _find_waiting_jobset_of_workload(self, workload: Workload) -> list[str]:
         owner = controller_of(workload.metadata)
         if (
             owner is None
@@ -68,13 +68,13 @@ class JobSetGates(QuotaGateReconciler):
         return None
 
 
-def _jobset_key(pod: Pod) -> Iterable[str]:
+def _index_by_jobset(pod: Pod) -> Iterable[str]:
     uid = pod.metadata.labels.get(names.JOBSET_UID)
     return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
-def _waiting_of(pod: Pod) -> Iterable[str]:
-    return _jobset_key(pod) if is_gated(pod) else ()
+def _index_gated_pod_by_jobset(pod: Pod) -> Iterable[str]:
+    return _index_by_jobset(pod) if is_gated(pod) else ()
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:

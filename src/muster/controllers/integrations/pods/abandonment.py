@@ -39,7 +39,7 @@ def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -
     holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)
     if not timeout or waiting is None or not holds or group.is_serving or _goes_on(group):
         return None
-    return shift_moment(max(find_last_change(waiting, group.now), _last_end(group)), timeout)
+    return shift_moment(max(find_last_change(waiting, group.now), _find_last_end(group)), timeout)
 
 
 def give_back_quota(status: WorkloadStatus, number: int, timeout: timedelta, now: datetime) -> WorkloadStatus:
@@ -63,7 +63,7 @@ def _is_pending(pod: Pod) -> bool:
     return not is_finished(pod) and not is_deleting(pod)
 
 
-def _last_end(group: PodGroup) -> datetime:
+def _find_last_end(group: PodGroup) -> datetime:
     """Return when the last pod of the group ended, by the status of the pods, but at most `group.now`."""
     conditions = (find_condition(pod, "ContainersReady") for pod in group.members)
     moments = [one.last_transition_time for one in conditions if one is not None and one.last_transition_time]

@@ -113,7 +113,7 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
     elif workload is None or not (holds or over or _find_complaint(name, members)):
         membership = _make_membership(name, members, workload, now)
     else:
-        membership = _by_role(name, members, workload, now)
+        membership = _divide_by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
         return replace(membership, released=members)
     if over:  # these pods wait for another Workload
@@ -144,7 +144,7 @@ def _make_membership(name: str, members: tuple[Pod, ...], workload: Workload | N
     podsets = _make_podsets(kept)
     if kept and _is_admitted_early(kept[0]):
         podsets = (_make_podset(role_of(kept[0]), kept[0], group_size(kept[0].metadata)),)
-    if workload is not None and _rank_podsets(podsets) == _rank_podsets(workload.spec.pod_sets):
+    if workload is not None and _map_counts(podsets) == _map_counts(workload.spec.pod_sets):
         podsets = workload.spec.pod_sets
     if len(podsets) > MAX_ROLES:
         complaint = f"pod group can't include more than {MAX_ROLES} roles"
@@ -153,7 +153,7 @@ def _make_membership(name: str, members: tuple[Pod, ...], workload: Workload | N
     return GroupMembership(group, tuple(able[size:]), gone, complaint=complaint)
 
 
-def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
+def _divide_by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
     """Return the membership of a group with quota, or with missing pods. Each role has a fixed number of places."""
     kept: list[Pod] = []
     excess: list[Pod] = []
@@ -341,7 +341,7 @@ def _make_podset(name: str, pod: Pod, count: int) -> PodSet:
     return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count, topology_request=request)
 
 
-def _rank_podsets(podsets: Iterable[PodSet]) -> dict[str, int]:
+def _map_counts(podsets: Iterable[PodSet]) -> dict[str, int]:
     return {podset.name: podset.count for podset in podsets}
 
 

@@ -94,16 +94,16 @@ class PodReconciler(Reconciler):
         self._pod_writer = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager, labels))
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _index_by_ties})
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
-        self._controller.watch(self._pods, _keys_of_pod)
-        self._controller.watch(self._workloads, self._index_concerned)
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _list_keys_of_workload})
+        self._controller.watch(self._pods, _list_keys_of_pod)
+        self._controller.watch(self._workloads, self._list_concerned)
         self._controller.watch(priorities.own, self._of_class, when=has_appeared)
         self._controller.watch(priorities.of_pods, self._of_class, when=has_appeared)
 
     # Events to keys.
 
-    def _index_concerned(self, workload: Workload) -> Iterable[str]:
-        return [*_keys_of_workload(workload), *self._list_tied(f"workload/{key_of(workload)}")]
+    def _list_concerned(self, workload: Workload) -> Iterable[str]:
+        return [*_list_keys_of_workload(workload), *self._list_tied(f"workload/{key_of(workload)}")]
 
     def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
         return self._list_tied(f"class/{priority_class.metadata.name}")
@@ -123,7 +123,7 @@ class PodReconciler(Reconciler):
         if not pods:
             return None
         group = name if kind == "group" else ""
-        own = self._workloads.get(f"{namespace}/{_workload_name(group, pods[0])}")
+        own = self._workloads.get(f"{namespace}/{_make_workload_name(group, pods[0])}")
         try:
             if own is not None and not _may_own(group, pods[0], own):
                 await self._leave_workload(pods, own)
@@ -157,7 +157,7 @@ class PodReconciler(Reconciler):
             await self._pod_writer.remove_finalizers(membership.released)
             return None
         await self._pod_writer.delete_excess(_select_unwanted(membership.excess, workload))
-        facts = self._facts(group)
+        facts = self._observe_group(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
             await self._pod_writer.stop_pods([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
@@ -166,13 +166,13 @@ class PodReconciler(Reconciler):
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
             if workload is not None and plan.workload is not None:
-                plan = self._with_replacements(membership, plan, workload)
+                plan = self._plan_replacements(membership, plan, workload)
             await self._carry_out(membership, facts, plan, now)
             wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
         await self._pod_writer.remove_finalizers(membership.released)
         return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
 
-    def _facts(self, group: PodGroup) -> ObservedJob:
+    def _observe_group(self, group: PodGroup) -> ObservedJob:
         facts = replace(self._observer.facts(group), elastic=False)
         if not group.name:
             return facts
@@ -217,7 +217,7 @@ class PodReconciler(Reconciler):
             self._recorder.event(about, "Normal", f"{EVICTED_DUE_TO}{evicted.reason}", evicted.message)
         return stored
 
-    def _with_replacements(self, membership: GroupMembership, plan: PairingPlan, workload: Workload) -> PairingPlan:
+    def _plan_replacements(self, membership: GroupMembership, plan: PairingPlan, workload: Workload) -> PairingPlan:
         """Return the plan that also reports missing pods, and evicts a group that was without running pods too long."""
         group, status = membership.group, plan.status or workload.status
         if not group.name or is_true(status.conditions, FINISHED):
@@ -265,7 +265,7 @@ class PodReconciler(Reconciler):
             self._recorder.event(make_reference(WORKLOAD, workload), "Normal", "OwnerReferencesAdded", message)
         return workload
 
-    def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
+    def _select_domains(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
         """Return, by UID, the node selectors that place the waiting pods of a group in their topology domains.
 
         The selectors of gated pods are written when this controller removes the gates. The ungater writes the other
@@ -292,12 +292,12 @@ class PodReconciler(Reconciler):
             await self._writer.fail_to_start(workload, error, now)
             return
         roles = {info.name: info for info in podset_infos}
-        places = self._selectors(group, workload)
+        places = self._select_domains(group, workload)
         gets = {}
         for pod in waiting:
             info = roles[role_of(pod)] if group.name else podset_infos[0]
             place = places.get(pod.metadata.uid) if is_held(pod) else None
-            gets[pod.metadata.uid] = _info_of_placed(info, place) if place else info
+            gets[pod.metadata.uid] = _make_placed_info(info, place) if place else info
         starting = [pod for pod in waiting if gates_left(pod, gets[pod.metadata.uid]) != pod.spec.scheduling_gates]
         await self._pod_writer.start_pods(
             starting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}"
@@ -328,7 +328,7 @@ def _select_unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[P
     return [pod for pod in excess if not (stays and is_held(pod))]
 
 
-def _info_of_placed(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
+def _make_placed_info(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
     """Return the values to inject into a pod whose topology domain is known, without the topology gate."""
     return replace(info, node_selector={**info.node_selector, **selector}, gates=())
 
@@ -362,7 +362,7 @@ def _is_of_group(workload: Workload) -> bool:
     return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 
-def _workload_name(group: str, pod: Pod) -> str:
+def _make_workload_name(group: str, pod: Pod) -> str:
     meta = pod.metadata
     return prebuilt_name(meta) or group or workload_name(POD.kind, POD.group, meta.name, meta.uid)
 
@@ -373,7 +373,7 @@ def _make_key(pod: Pod) -> str:
     return f"group/{meta.namespace}/{group}" if group else f"pod/{meta.namespace}/{meta.name}"
 
 
-def _keys_of_pod(pod: Pod) -> Iterable[str]:
+def _list_keys_of_pod(pod: Pod) -> Iterable[str]:
     return [_make_key(pod)] if is_managed(pod.metadata) else []
 
 
@@ -381,12 +381,12 @@ def _index_by_ties(pod: Pod) -> Iterable[str]:
     meta = pod.metadata
     if not is_managed(meta):
         return set()
-    names = {_make_key(pod), f"workload/{meta.namespace}/{_workload_name(group_name(meta), pod)}"}
+    names = {_make_key(pod), f"workload/{meta.namespace}/{_make_workload_name(group_name(meta), pod)}"}
     classes = (meta.labels.get(PRIORITY_CLASS_LABEL, ""), pod.spec.priority_class_name)
     return names | {f"class/{name}" for name in classes if name}
 
 
-def _keys_of_workload(workload: Workload) -> Iterable[str]:
+def _list_keys_of_workload(workload: Workload) -> Iterable[str]:
     """Return the keys under which the Workload's pod or group is reconciled."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     if owner is not None:

@@ -88,20 +88,20 @@ class Groups(Struct, frozen=True):
     podsets: Callable[[ExternalJob], tuple[PodSet, ...]]
 
 
-def _stateful_names(job: ExternalJob, has: HasWorkload) -> list[str]:
+def _list_stateful_groups(job: ExternalJob, has: HasWorkload) -> list[str]:
     """Return the name of the one group; none if the set is scaled to 0."""
     if count_at({"spec": job.spec}, "spec", "replicas") == 0:
         return []
     return [group_of_stateful_set(job.metadata.name, uid_of(job.metadata), has)]
 
 
-def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
+def _make_stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
     document = {"spec": job.spec}
     count = count_at(document, "spec", "replicas")
     return (_make_podset(MAIN_POD_SET, count, document, ("spec", "template"), STATEFUL_INDEX),)
 
 
-def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
+def _list_leader_worker_groups(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
     """Return a name for each replica; during a rolling update with a surge, also for the surge's replicas."""
     meta, replicas = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
     surge = value_at(job.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
@@ -110,7 +110,7 @@ def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # no
     return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(replicas)]
 
 
-def _leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
+def _make_leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
     document, at = {"spec": job.spec}, ("spec", "leaderWorkerTemplate")
     size = count_at(document, *at, "size")
     worker = (*at, "workerTemplate")
@@ -132,8 +132,8 @@ def _make_podset(name: str, count: int, document: object, path: Path, ranked_by:
     return remove_repeated_variables(podset)
 
 
-STATEFUL_SETS: Final = Groups(STATEFUL_SET, _stateful_names, _stateful_podsets)
-LEADER_WORKER_SETS: Final = Groups(LEADER_WORKER_SET, _leader_worker_names, _leader_worker_podsets)
+STATEFUL_SETS: Final = Groups(STATEFUL_SET, _list_stateful_groups, _make_stateful_podsets)
+LEADER_WORKER_SETS: Final = Groups(LEADER_WORKER_SET, _list_leader_worker_groups, _make_leader_worker_podsets)
 GROUPS: Final = (LEADER_WORKER_SETS, STATEFUL_SETS)
 
 
@@ -192,7 +192,7 @@ class GroupsReconciler(Reconciler):
         self._selects = label_matcher(selector) if selector is not None else None
         self._objects = manager.informer(kind, optional=groups.serving.optional)
         self._namespaces = manager.informer(NAMESPACE)
-        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owners_of})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _index_by_owner})
         self._pods = manager.informer(POD, indexes={f"{_TO_JOIN}-{kind.plural}": self._set_of})
         self._annotations_to_copy = configuration.annotations_to_copy
         self._priorities = Priorities(manager)
@@ -206,12 +206,12 @@ class GroupsReconciler(Reconciler):
             CreationWaits(manager.registry, kind.kind, configuration.features, labels),
         )
         self._controller.watch(self._objects)
-        self._controller.watch(self._workloads, self._objects_of)
+        self._controller.watch(self._workloads, self._list_owning_sets)
         self._controller.watch(self._pods, self._set_of)
         self._controller.watch(self._priorities.own, self._of_class, when=has_appeared)
         self._controller.watch(self._priorities.of_pods, self._of_class, when=has_appeared)
 
-    def _objects_of(self, workload: Workload) -> Iterable[str]:
+    def _list_owning_sets(self, workload: Workload) -> Iterable[str]:
         owners = (owner for owner in workload.metadata.owner_references if self._kind.is_of(owner))
         return [f"{workload.metadata.namespace}/{owner.name}" for owner in owners]
 
@@ -256,7 +256,7 @@ class GroupsReconciler(Reconciler):
         mine = self._workloads.by(_BY_OWNER, own_key(meta))
         there = (self._workloads.get(f"{meta.namespace}/{name}") for name in names)
         others = [one for one in there if one is not None and one not in mine]
-        facts = self._facts(job)
+        facts = self._observe_set(job)
         plan = plan_groups(names, mine, [one for one in others if is_group(one)], _sum_sizes(facts.podsets))
         for workload in plan.delete:
             await self._writer.retire(job, workload)
@@ -287,7 +287,7 @@ class GroupsReconciler(Reconciler):
     def _has(self, namespace: str, name: str) -> bool:
         return self._workloads.get(f"{namespace}/{name}") is not None
 
-    def _facts(self, job: ExternalJob) -> ObservedJob:
+    def _observe_set(self, job: ExternalJob) -> ObservedJob:
         labels, annotations = job.metadata.labels, job.metadata.annotations
         podsets = self._groups.podsets(job)
         pod_class = next(filter(None, (one.template.spec.priority_class_name for one in podsets)), "")
@@ -319,6 +319,6 @@ def _is_set(owner: OwnerReference) -> bool:
     return any(groups.serving.kind.is_of(owner) for groups in GROUPS)
 
 
-def _owners_of(workload: Workload) -> Iterable[str]:
+def _index_by_owner(workload: Workload) -> Iterable[str]:
     meta = workload.metadata
     return [owner_key(meta.namespace, owner.uid) for owner in meta.owner_references if _is_set(owner)]

@@ -32,7 +32,7 @@ class ClusterQueueController(Reconciler):
         self._cache = cache
         self._recorder = recorder
         cache.notifier.on_change(lambda queue, _local: self._queue_soon(queue))
-        cache.cluster_queues.on_change(self._queue_changed)
+        cache.cluster_queues.on_change(self._on_cluster_queue_changed)
 
     @property
     def _is_fair(self) -> bool:
@@ -42,7 +42,7 @@ class ClusterQueueController(Reconciler):
         if key:
             look_soon(self._controller.queue, key)
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+    def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if new is not None:
             self._queue_soon(new.metadata.name)
         if self._is_fair and (old is None or new is None or old.spec != new.spec):

@@ -22,20 +22,20 @@ class CohortController(Reconciler):
         self._cache = cache
         self._cohorts = manager.informer(COHORT)
         if cache.can_share_fairly:
-            cache.notifier.on_change(lambda queue, _local: self._usage_changed(queue))
-            cache.cluster_queues.on_change(self._spec_changed)
-            self._cohorts.on_change(self._spec_changed)
+            cache.notifier.on_change(lambda queue, _local: self._on_usage_changed(queue))
+            cache.cluster_queues.on_change(self._on_spec_changed)
+            self._cohorts.on_change(self._on_spec_changed)
 
     def _queue_soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)
 
-    def _usage_changed(self, queue: str) -> None:
+    def _on_usage_changed(self, queue: str) -> None:
         """Queue all Cohorts above a ClusterQueue whose usage changed."""
         node = self._cache.tree.queues.get(queue)
         for above in node.ancestors() if node is not None else ():
             self._queue_soon(above.name)
 
-    def _spec_changed(self, old: ClusterQueue | Cohort | None, new: ClusterQueue | Cohort | None) -> None:
+    def _on_spec_changed(self, old: ClusterQueue | Cohort | None, new: ClusterQueue | Cohort | None) -> None:
         if old is None or new is None or old.spec != new.spec:
             self._queue_soon(_ALL)
 

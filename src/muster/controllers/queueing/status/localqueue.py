@@ -33,24 +33,24 @@ class LocalQueueController(Reconciler):
         super().__init__(manager)
         self._cache = cache
         self._usage = usage
-        self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue_of})
-        cache.notifier.on_change(self._changed)
+        self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _index_by_cluster_queue})
+        cache.notifier.on_change(self._on_usage_changed)
         self._queues.on_change(lambda _old, new: self._queue_soon(key_of(new)) if new is not None else None)
-        cache.cluster_queues.on_change(self._queue_changed)
+        cache.cluster_queues.on_change(self._on_cluster_queue_changed)
         if usage is not None:
             usage.on_sample(self._queue_soon)
 
     def _queue_soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)
 
-    def _changed(self, queue: str, local_queue: str) -> None:
+    def _on_usage_changed(self, queue: str, local_queue: str) -> None:
         """Queue one LocalQueue, or all LocalQueues of a ClusterQueue that itself changed."""
         if local_queue:
             self._queue_soon(local_queue)
         else:
             self._queue_all_of(queue)
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+    def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if old is not None and new is None:
             self._queue_all_of(old.metadata.name)
 
@@ -78,5 +78,5 @@ class LocalQueueController(Reconciler):
         return None
 
 
-def _cluster_queue_of(local: LocalQueue) -> tuple[str]:
+def _index_by_cluster_queue(local: LocalQueue) -> tuple[str]:
     return (local.spec.cluster_queue,)

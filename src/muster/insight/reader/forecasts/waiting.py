@@ -122,7 +122,7 @@ async def _add_outlook(lists: Lists, facts: JobReadings, workload: Workload, que
         return replace(facts, estimate=StartEstimate(None, Certainty.NONE, _NO_NUMPY))
     inputs = forecasts, facts.verdict.suffices, workload
     readings = memo.recall(
-        "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast(forecasts, facts, completed, queue)
+        "forecast", (workload.metadata.uid, queue), inputs, lambda: _forecast_start(forecasts, facts, completed, queue)
     )
     if forecasts.now != facts.now and (room := await read_quota_room(lists.client, memo)) is not None:
         # The ClusterQueues show a newer use of quota than kept forecasts.
@@ -176,7 +176,7 @@ def _list_definitions(cluster_queues: Iterable[ClusterQueue], local_queues: Iter
     return found
 
 
-def _forecast(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
+def _forecast_start(forecasts: Forecasts, facts: JobReadings, workload: Workload, queue: str) -> dict[str, Any]:
     """Return the fields of `JobReadings` that depend on other workloads: needs, holders, names and the estimate."""
     outlook = forecasts.find_outlook(queue)
     if not outlook.exists:

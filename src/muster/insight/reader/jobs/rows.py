@@ -82,7 +82,7 @@ async def job_rows(
     )
     for text in unseen:
         say(text)
-    stands = await _quota_states(client, workloads, now, memo)
+    stands = await _find_quota_states(client, workloads, now, memo)
     rows = await _make_rows(client, namespace, now, memo, jobs, pods, workloads, stands)
     return _add_unqueued_groups(rows, grouped, workloads, now) if grouped and not unseen else rows
 
@@ -127,7 +127,7 @@ async def _make_rows(
     standings += await _find_alone(client, namespace, now, memo, alone, stands)
     memo.retain("job", uids)
     changed_rows = await _explain_unsettled(client, namespace, memo, standings, pods)
-    free = await _quota_free(client, jobs, namespace, set(mine))
+    free = await _find_quota_free(client, jobs, namespace, set(mine))
     rows = []
     with collector_paused():
         for subject, state, _, own_row, _ in standings:
@@ -170,7 +170,7 @@ def _recall_job(memo: Memo, job: JobRecord, pods: Sequence[Pod], stand: QuotaSta
 
     def make() -> _Standing:
         state = find_job_state(job, pods, stand)
-        return _make_standing(job, state, stand, _job_row(job, pods, state, stand))
+        return _make_standing(job, state, stand, _make_job_row(job, pods, state, stand))
 
     return memo.recall("job", job.metadata.uid, (job.source, *job.jobs, job.past, stand, *pods), make)
 
@@ -203,7 +203,7 @@ def _recall_workload(memo: Memo, workload: Workload, stand: QuotaState) -> _Stan
 
 def _find_standing(workload: Workload, stand: QuotaState, pods: Sequence[Pod] = (), silence: str = "") -> _Standing:
     state = find_workload_state(workload, stand, pods).with_silence(silence)
-    return _make_standing(workload, state, stand, _workload_row(workload, state, stand))
+    return _make_standing(workload, state, stand, _make_workload_row(workload, state, stand))
 
 
 async def _explain_unsettled(
@@ -227,11 +227,11 @@ async def _explain_unsettled(
     for before, (subject, state, stand, _, _) in zip(unsettled, later, strict=True):
         uid = subject.metadata.uid
         if not isinstance(subject, JobRecord):
-            rows[uid] = _workload_row(subject, state, stand) if state is not before.state else before.row
+            rows[uid] = _make_workload_row(subject, state, stand) if state is not before.state else before.row
             continue
         said = next((refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused), "")
         is_new = said or state is not before.state
-        rows[uid] = _job_row(subject, pods.get(uid, ()), state, stand, said) if is_new else before.row
+        rows[uid] = _make_job_row(subject, pods.get(uid, ()), state, stand, said) if is_new else before.row
     return rows
 
 
@@ -263,7 +263,9 @@ async def _explain_silent_operators(
     return await explain_silent_operators(client, namespace, others, now)
 
 
-async def _quota_states(client: Client, workloads: list[Workload], now: datetime, memo: Memo) -> dict[str, QuotaState]:
+async def _find_quota_states(
+    client: Client, workloads: list[Workload], now: datetime, memo: Memo
+) -> dict[str, QuotaState]:
     """Return the quota state of each Workload by its UID, with its position if it waits and the server serves it."""
     states = {
         one.metadata.uid: memo.recall("quota", one.metadata.uid, (one,), partial(find_quota_state, one))
@@ -296,7 +298,7 @@ async def _read_positions(
     return positions
 
 
-async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
+async def _find_quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
     """Return the UIDs of the jobs that are in no queue; an empty set if the user sees no LocalQueues at all.
 
     queued: the UIDs of the jobs that have a Workload.
@@ -418,7 +420,7 @@ async def _read_newest_messages(client: Client, namespace: str, fields: str) -> 
     return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
 
 
-def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str = "") -> dict[str, Any]:
+def _make_job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: str = "") -> dict[str, Any]:
     times = read_times(job, pods, job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC))
     row = _make_row(job.metadata, job.metadata.name, state, stands, times["started"])
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
@@ -427,7 +429,7 @@ def _job_row(job: Any, pods: Sequence[Pod], state: Any, stands: Any, refused: st
     return {**row, **trials, "nodes": nodes_of(job, pods), **times}
 
 
-def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
+def _make_workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
     """Return the row of a pod group or of a foreign kind of job, from its Workload. Fields of its pods are unknown."""
     meta, since = workload.metadata, stands.since
     name = display_name(meta, meta.namespace)

@@ -42,18 +42,18 @@ async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str =
 
 
 async def list_or_say(
-    client: Client, kind: Kind[T], namespace: str, say: Callable[[str], None], what: str
+    client: Client, kind: Kind[T], namespace: str, say: Callable[[str], None], noun: str
 ) -> list[T] | None:
     """Return the objects of a kind; None if the cluster has no such kind or the user may not list it.
 
     say: receives a sentence that the objects are not shown, if the user may not list them.
-    what: the plural noun for the objects in that sentence.
+    noun: the plural noun for the objects in that sentence.
     """
     try:
         return await list_all(client, kind, namespace)
     except ApiError as error:
         if error.code == 403:
-            say(f"{what} are not shown: {error}")
+            say(f"{noun} are not shown: {error}")
         elif error.reason not in UNSEEN:
             raise
         return None

@@ -74,7 +74,7 @@ _DEMAND_ANNOTATIONS = frozenset((COMPLETION_INDEX, SUBMITTER_ANNOTATION, WORKLOA
 _encode = msgspec.json.Encoder().encode
 
 
-def _reading(*names: str) -> Callable[[type[S]], type[S]]:
+def _read_only(*names: str) -> Callable[[type[S]], type[S]]:
     """Return a decorator that makes a type read only these fields of an object; all others keep their defaults."""
 
     def restrict_type(type_: type[S]) -> type[S]:
@@ -110,12 +110,12 @@ class NodeLine(Node):
     status: _NodeStatusLine = _NodeStatusLine()
 
 
-@_reading("name", "restart_policy")
+@_read_only("name", "restart_policy")
 class _ContainerLine(Container):
     pass
 
 
-@_reading(
+@_read_only(
     "containers", "init_containers", "node_name", "restart_policy", "priority", "scheduling_gates",
     "active_deadline_seconds", "termination_grace_period_seconds", "scheduling_group",
 )  # fmt: skip
@@ -124,12 +124,12 @@ class _PodSpecLine(PodSpec):
     containers: tuple[_ContainerLine, ...] = ()
 
 
-@_reading("started_at")
+@_read_only("started_at")
 class _RunningLine(ContainerStateRunning):
     pass
 
 
-@_reading("exit_code", "signal", "reason", "message", "started_at", "finished_at")
+@_read_only("exit_code", "signal", "reason", "message", "started_at", "finished_at")
 class _TerminatedLine(ContainerStateTerminated):
     pass
 
@@ -139,13 +139,13 @@ class _StateLine(ContainerState):
     terminated: _TerminatedLine | None = None
 
 
-@_reading("name", "state", "last_state", "ready", "restart_count", "started")
+@_read_only("name", "state", "last_state", "ready", "restart_count", "started")
 class _ContainerStatusLine(ContainerStatus):
     state: _StateLine = _StateLine()
     last_state: _StateLine = _StateLine()
 
 
-@_reading(
+@_read_only(
     "phase", "conditions", "message", "reason", "nominated_node_name", "start_time", "init_container_statuses",
     "container_statuses",
 )  # fmt: skip
@@ -154,7 +154,7 @@ class _PodStatusLine(PodStatus):
     container_statuses: tuple[_ContainerStatusLine, ...] = ()
 
 
-@_reading(
+@_read_only(
     "name", "namespace", "uid", "resource_version", "creation_timestamp", "deletion_timestamp",
     "deletion_grace_period_seconds", "labels", "annotations", "owner_references", "finalizers",
 )  # fmt: skip
@@ -170,12 +170,12 @@ class PodLine(Pod):
     status: _PodStatusLine = _PodStatusLine()
 
 
-@_reading("name", "restart_policy", "resources")
+@_read_only("name", "restart_policy", "resources")
 class _ContainerDemand(Container):
     pass
 
 
-@_reading(
+@_read_only(
     "containers", "init_containers", "node_name", "overhead", "resources", "affinity", "topology_spread_constraints",
 )  # fmt: skip
 class _PodSpecDemand(PodSpec):
@@ -183,12 +183,12 @@ class _PodSpecDemand(PodSpec):
     containers: tuple[_ContainerDemand, ...] = ()
 
 
-@_reading("allocated_resources_status")
+@_read_only("allocated_resources_status")
 class _ContainerDevices(ContainerStatus):
     pass
 
 
-@_reading("phase", "container_statuses")
+@_read_only("phase", "container_statuses")
 class _PodStatusDemand(PodStatus):
     container_statuses: tuple[_ContainerDevices, ...] = ()
 
@@ -222,19 +222,19 @@ class PodSharer:
             meta,
             labels=self._share_labels(meta.labels),
             annotations={name: meta.annotations[name] for name in self._annotations if name in meta.annotations},
-            owner_references=self._share(meta.owner_references, meta.owner_references),
-            finalizers=self._share(meta.finalizers, meta.finalizers),
+            owner_references=self._share_part(meta.owner_references, meta.owner_references),
+            finalizers=self._share_part(meta.finalizers, meta.finalizers),
         )
-        spec, status = self._share(pod.spec, _encode(pod.spec)), self._share(pod.status, _encode(pod.status))
+        spec, status = self._share_part(pod.spec, _encode(pod.spec)), self._share_part(pod.status, _encode(pod.status))
         return replace(pod, metadata=shared_meta, spec=spec, status=status)
 
     def _share_labels(self, labels: Mapping[str, str]) -> dict[str, str]:
         if self._has_index and COMPLETION_INDEX in labels:
-            return {name: self._share(value, value) for name, value in labels.items()}
+            return {name: self._share_part(value, value) for name, value in labels.items()}
         others = {name: value for name, value in labels.items() if name != COMPLETION_INDEX}
-        return self._share(others, _encode(others))
+        return self._share_part(others, _encode(others))
 
-    def _share(self, part: T, key: Hashable) -> T:
+    def _share_part(self, part: T, key: Hashable) -> T:
         """Return the part of an earlier pod with the same key, or this part. Equal keys must stand for equal parts."""
         shared: T = self._shared.setdefault((type(part), key), part)
         return shared

@@ -36,24 +36,24 @@ _FLAVOR: Rules = {
 }
 
 
-def _ends_with_hosts(levels: str) -> str:
+def _make_hosts_condition(levels: str) -> str:
     return f"{levels}[size({levels}) - 1].nodeLabel == '{HOSTNAME_LABEL}'"
 
 
 _LEVELS = (
     UNIQUE,
     Rule(
-        f"!self.exists(l, l.nodeLabel == '{HOSTNAME_LABEL}') || {_ends_with_hosts('self')}",
+        f"!self.exists(l, l.nodeLabel == '{HOSTNAME_LABEL}') || {_make_hosts_condition('self')}",
         f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology",
     ),
 )
 _CHANGED_LEVELS = Rule(
-    f"{UNCHANGED} || ({_ends_with_hosts('self')} && {_ends_with_hosts('oldSelf')})",
+    f"{UNCHANGED} || ({_make_hosts_condition('self')} && {_make_hosts_condition('oldSelf')})",
     f"levels are mutable only when {HOSTNAME_LABEL} is the lowest level both before and after the change",
 )
 
 
-def _cluster_queue(cohort: str) -> Rules:
+def _make_cluster_queue_rules(cohort: str) -> Rules:
     """Return the CEL rules of a ClusterQueue, by path. cohort: the field's name, `cohort` or `cohortName`."""
     return {
         ".spec": [
@@ -90,8 +90,8 @@ KUEUE: Final[Mapping[tuple[str, str], Rules]] = {
     **_apply_to_both_versions(kueue.COHORT, _GROUPS),
     **_apply_to_both_versions(kueue.LOCAL_QUEUE, {".spec.clusterQueue": [_UNCHANGED]}),
     **_apply_to_both_versions(kueue.RESOURCE_FLAVOR, _FLAVOR),
-    (kueue.CLUSTER_QUEUE.resource, OLD_VERSION): _cluster_queue("cohort"),
-    (kueue.CLUSTER_QUEUE.resource, VERSION): _cluster_queue("cohortName"),
+    (kueue.CLUSTER_QUEUE.resource, OLD_VERSION): _make_cluster_queue_rules("cohort"),
+    (kueue.CLUSTER_QUEUE.resource, VERSION): _make_cluster_queue_rules("cohortName"),
     (kueue.MULTI_KUEUE_CLUSTER.resource, VERSION): {
         ".spec.clusterSource": [exactly_one("kubeConfig", "clusterProfileRef")]
     },

@@ -230,7 +230,7 @@ class _Classical:
                 return Search()
             for source, candidate in self._order_candidates(groups):
                 if source.is_reachable(self._request):
-                    trial.take(Victim(candidate, self._reason_for(source, candidate)))
+                    trial.take(Victim(candidate, self._choose_reason(source, candidate)))
                     if trial.fits(borrowing=borrowing):
                         return Search(trial.spare(borrowing=borrowing))
             victim_keys = {victim.workload.key for victim in trial.taken}
@@ -257,7 +257,7 @@ class _Classical:
         stream = self._order_candidates(groups)
         for source, candidate in islice(stream, limit):
             sources[candidate.key] = source
-            victims.append(Victim(candidate, self._reason_for(source, candidate)))
+            victims.append(Victim(candidate, self._choose_reason(source, candidate)))
         left_out = next(stream, None) is not None
         if not left_out and trial.is_hopeless(self._bound_holdings(groups, victims), borrowing=borrowing):
             return Search()
@@ -298,11 +298,11 @@ class _Classical:
         queue = self._queue
         return all(queue.usage.get(fr, 0) < queue.quota(fr).nominal for fr in self._request.contested)
 
-    def _policy_for(self, source: _Source) -> PreemptionPolicy:
+    def _get_policy(self, source: _Source) -> PreemptionPolicy:
         return self._rules.within_queue if source is self._own else self._rules.within_cohort
 
-    def _limit_for(self, source: _Source) -> float:
-        return self._request.limit(self._policy_for(source))
+    def _find_limit(self, source: _Source) -> float:
+        return self._request.limit(self._get_policy(source))
 
     def _has_candidate(self, source: _Source) -> bool:
         """Return whether a ClusterQueue has a candidate for preemption.
@@ -310,16 +310,16 @@ class _Classical:
         The sums by priority decide that, unless newer workloads of equal priority are candidates, too.
         """
         contested = None if self._request.by_place else self._request.contested
-        if not source.queue.held.has_any_below(self._limit_for(source), contested):
+        if not source.queue.held.has_any_below(self._find_limit(source), contested):
             return False
-        if self._policy_for(source) != "LowerOrNewerEqualPriority":
+        if self._get_policy(source) != "LowerOrNewerEqualPriority":
             return True
         return any(True for evicted in (True, False) for _ in self._find_candidates(source, inf, evicted=evicted))
 
     def _list_holdings(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[Node, Usage]]:
         for sources, limit in groups:
             for source in sources:
-                yield source.queue, source.queue.held.usage_below(min(limit, self._limit_for(source)))
+                yield source.queue, source.queue.held.usage_below(min(limit, self._find_limit(source)))
 
     def _bound_holdings(
         self, groups: Iterable[tuple[list[_Source], float]], victims: Iterable[Victim]
@@ -362,13 +362,13 @@ class _Classical:
     def _find_candidates(
         self, source: _Source, limit: float, *, evicted: bool
     ) -> Iterator[tuple[_Source, WorkloadInfo]]:
-        policy = self._policy_for(source)
+        policy = self._get_policy(source)
         for candidate in self._request.candidates(source.queue, policy, evicted=evicted, limit=limit):
             if not source.is_reachable(self._request):
                 return
             yield source, candidate
 
-    def _reason_for(self, source: _Source, candidate: WorkloadInfo) -> Reason:
+    def _choose_reason(self, source: _Source, candidate: WorkloadInfo) -> Reason:
         if source is self._own:
             return "InClusterQueue"
         if source.advantage or candidate.priority >= self._while_borrowing:

@@ -149,14 +149,14 @@ class _Targets:
     def update(self, queue: Node) -> None:
         """Sort the nodes whose share changed with the usage of this ClusterQueue again."""
         for node in (queue, *queue.ancestors()):
-            self._children.put(node, self._key(node))
+            self._children.put(node, self._make_key(node))
 
     def close(self, cohort: Node) -> None:
         """Choose no more victims from below the Cohort."""
         self._closed.add(cohort)
         self.update(cohort)
 
-    def _key(self, node: Node) -> Key | None:
+    def _make_key(self, node: Node) -> Key | None:
         order: Key = (node.name,)
         if not node.is_queue:
             if node in self._closed or self._children.best(node) is None:
@@ -264,7 +264,7 @@ class _Search:
         if "LessThanInitialShare" in self._fair.strategies and share < self._shares.of(theirs):
             return True
         by_final = "LessThanOrEqualToFinalShare" in self._fair.strategies
-        return by_final and share <= self._share_without(queue, victim.workload, theirs)
+        return by_final and share <= self._compute_share_without(queue, victim.workload, theirs)
 
     def is_hopeless(self, holdings: Mapping[Node, Usage]) -> bool:
         """Return whether the workload would not fit even without every candidate that the rules could ever allow.
@@ -279,13 +279,13 @@ class _Search:
             mine, theirs = self._find_sides(queue)
             if queue is not self._own and not self._has_claim(queue):
                 if mine not in least:
-                    least[mine] = self._least_share(mine, holdings)
+                    least[mine] = self._compute_least_share(mine, holdings)
                 if least[mine] > self._shares.of(theirs):
                     continue
             hopeful.append((queue, usage))
         return self._trial.is_hopeless(hopeful)
 
-    def _least_share(self, node: Node, holdings: Mapping[Node, Usage]) -> Share:
+    def _compute_least_share(self, node: Node, holdings: Mapping[Node, Usage]) -> Share:
         inside = [(queue, usage) for queue, usage in holdings.items() if node in (queue, *queue.ancestors())]
         with assume_usage(less=inside):
             return self._shares.now(node)
@@ -357,7 +357,7 @@ class _Search:
             if (
                 lower
                 if by_initial
-                else candidate.usage != last and new <= self._share_without(queue, candidate, theirs)
+                else candidate.usage != last and new <= self._compute_share_without(queue, candidate, theirs)
             ):
                 return candidate
             last = candidate.usage
@@ -378,7 +378,7 @@ class _Search:
             mine = mine.parent
         return mine, theirs
 
-    def _share_without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
+    def _compute_share_without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
         """Return the share of the node if the candidate were deleted."""
         queue.remove(candidate.usage or {})
         try:

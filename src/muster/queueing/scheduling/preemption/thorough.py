@@ -44,7 +44,7 @@ class ThoroughSearch:
         steps: int = STEPS,
     ) -> None:
         self._trial = trial
-        self._candidates = [(index, victim, _kind_of(victim)) for index, victim in enumerate(candidates)]
+        self._candidates = [(index, victim, _make_equivalence_key(victim)) for index, victim in enumerate(candidates)]
         self._may_take = may_take
         self._fits = fits
         self._keep = keep
@@ -100,7 +100,7 @@ class ThoroughSearch:
         return victims
 
 
-def _kind_of(victim: Victim) -> Hashable:
+def _make_equivalence_key(victim: Victim) -> Hashable:
     """Return a value that is equal for equivalent candidates, of which only the first is tried."""
     workload = victim.workload
     if workload.places:

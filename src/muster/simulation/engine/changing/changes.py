@@ -124,7 +124,7 @@ class Changes:
         if change.fail is not None:
             (self._restore if event.returns else self._lose)((event.node,))
         elif change.scale is not None:
-            self._scale(change.scale.pool, change.scale.count)
+            self._scale_pool(change.scale.pool, change.scale.count)
         elif isinstance(action, Outage):
             random = Random(f"{self._spec.seed}/changes/{event.number}/{event.at}")
             nodes = self._states.choose(action, action.count, random)
@@ -161,7 +161,7 @@ class Changes:
     def _uncordon(self, nodes: Iterable[str]) -> None:
         self._show([name for name in nodes if self._states.uncordon(name)])
 
-    def _scale(self, pool: str, count: int) -> None:
+    def _scale_pool(self, pool: str, count: int) -> None:
         changed = list(self._states.scale(pool, count))
         self._interrupt_on(name for name in changed if self._states.get(name) is None)
         self._show(changed)

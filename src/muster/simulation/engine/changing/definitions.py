@@ -104,11 +104,11 @@ class Definitions:
         if node is None or isinstance(definition, Cohort) or definition.spec.stop_policy == STOP_NONE:
             return
         for key, workload in list(node.workloads.items()):
-            local = _state_of(workload.local_queue, self._locals.get(workload.local_queue))
-            if (why := find_drain(local, _state_of(name, self._queues.get(name)))) is not None:
+            local = _read_queue_state(workload.local_queue, self._locals.get(workload.local_queue))
+            if (why := find_drain(local, _read_queue_state(name, self._queues.get(name)))) is not None:
                 yield key, why
 
 
-def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
+def _read_queue_state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
     policy: StopPolicy | None = queue.spec.stop_policy if queue is not None else None  # type: ignore[assignment]
     return QueueState(name, policy)

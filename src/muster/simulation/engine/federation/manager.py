@@ -149,7 +149,7 @@ class ManagerEngine(Engine):
                 worker.settle()
             if not self._unseen:
                 break
-            self._look_at_news()
+            self._decide_changed()
         for key in self._waking:
             if (waiting := self._dispatches.get(key)) is not None and waiting.wake_at is not None:
                 self._agenda.plan(waiting.wake_at, Rank.END, partial(self._wake, key, waiting.wake_at))
@@ -157,7 +157,7 @@ class ManagerEngine(Engine):
         for worker in changed.values():
             worker.record_uses()
 
-    def _look_at_news(self) -> None:
+    def _decide_changed(self) -> None:
         """Decide about the workloads whose clones changed. Workloads that need a home are decided about last.
 
         If any other workload changed, workloads that need a home wait until the next call. Until then, their clones may
@@ -171,12 +171,12 @@ class ManagerEngine(Engine):
             if (one := self._dispatches.get(key)) is not None:
                 self._decide_dispatch(key, one)
 
-    def _needs_home(self, one: _Dispatch) -> bool:
+    def _needs_home(self, dispatch: _Dispatch) -> bool:
         """Return whether a workload has no home although a connected worker cluster has given its clone quota."""
-        if one.home or is_true(one.status.conditions, EVICTED):
+        if dispatch.home or is_true(dispatch.status.conditions, EVICTED):
             return False
-        names = [name for name in one.route.clusters if name not in self._lost_since]
-        clones = (self._workers[name].get(one.job.workload.key) for name in names)
+        names = [name for name in dispatch.route.clusters if name not in self._lost_since]
+        clones = (self._workers[name].get(dispatch.job.workload.key) for name in names)
         return any(clone is not None and clone.assignment is not None for clone in clones)
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
@@ -267,61 +267,68 @@ class ManagerEngine(Engine):
         elif not is_true(one.status.conditions, EVICTED):
             self._begin_eviction(one, reason, "Preempted")
 
-    def _begin_eviction(self, one: _Dispatch, reason: str, message: str) -> None:
+    def _begin_eviction(self, dispatch: _Dispatch, reason: str, message: str) -> None:
         """Start to evict a workload: its quota is released once no worker cluster has its clone.
 
         That may be later, if the connection to its home is lost. The eviction and the lost work are recorded now, as in
         a cluster.
         """
-        super()._evict_from_nodes(one.job)
-        one.status = evict(one.status, reason, message, self._moment)
-        one.job.workload = replace(one.job.workload, evicted=True)
-        self._tree.hold(one.job.workload)
-        self._unseen[one.job.workload.key] = None
+        super()._evict_from_nodes(dispatch.job)
+        dispatch.status = evict(dispatch.status, reason, message, self._moment)
+        dispatch.job.workload = replace(dispatch.job.workload, evicted=True)
+        self._tree.hold(dispatch.job.workload)
+        self._unseen[dispatch.job.workload.key] = None
 
     def _evict_from_nodes(self, job: SimulatedJob) -> None:
         if not job.workload.evicted:  # otherwise `_begin_eviction` has recorded the eviction
             super()._evict_from_nodes(job)
 
-    def _decide_dispatch(self, key: str, one: _Dispatch) -> None:
+    def _decide_dispatch(self, key: str, dispatch: _Dispatch) -> None:
         """Decide where a workload runs, as the manager's controller does after each change, and execute the plan.
 
         The decision is added to the log of decisions, if there is one.
         """
-        view = self._make_view(key, one)
+        view = self._make_view(key, dispatch)
         plan = decide(view, self._settings_of_dispatch, self._moment)
         if self._decisions is not None:
-            for decision in describe_dispatch(view, plan, self._find_subject(one.job.workload), self._moment):
-                self._decisions.add(replace(decision, queue=one.job.workload.queue))
-        one.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
-        if one.wake_at is not None:
+            for decision in describe_dispatch(view, plan, self._find_subject(dispatch.job.workload), self._moment):
+                self._decisions.add(replace(decision, queue=dispatch.job.workload.queue))
+        dispatch.wake_at = None if plan.wake_at is None else (plan.wake_at - self._start).total_seconds()
+        if dispatch.wake_at is not None:
             self._waking[key] = None
-        if plan.home != one.home:  # the controller would store the home now, and use it in its next decision
-            one.home = plan.home
+        if plan.home != dispatch.home:  # the controller would store the home now, and use it in its next decision
+            dispatch.home = plan.home
             self._unseen[key] = None
             return
-        if plan.status is not one.status:
-            one.status = plan.status
-        self._carry_out(key, one, plan)
-        self._note_progress(key, one, plan)
+        if plan.status is not dispatch.status:
+            dispatch.status = plan.status
+        self._carry_out(key, dispatch, plan)
+        self._note_progress(key, dispatch, plan)
 
-    def _make_view(self, key: str, one: _Dispatch) -> DispatchView:
-        workload = Workload(metadata=one.workload.metadata, spec=one.workload.spec, status=one.status)
-        remotes = tuple(self._estimate(one, self._describe(key, name)) for name in self._list_clusters(one))
+    def _make_view(self, key: str, dispatch: _Dispatch) -> DispatchView:
+        workload = Workload(metadata=dispatch.workload.metadata, spec=dispatch.workload.spec, status=dispatch.status)
+        remotes = tuple(
+            self._estimate_start(dispatch, self._describe(key, name)) for name in self._list_clusters(dispatch)
+        )
         # the status of the job at its home is copied immediately
-        return DispatchView(workload, one.route.check, one.home, mirrored=True, remotes=remotes)
+        return DispatchView(workload, dispatch.route.check, dispatch.home, mirrored=True, remotes=remotes)
 
-    def _estimate(self, one: _Dispatch, remote: Remote) -> Remote:
+    def _estimate_start(self, dispatch: _Dispatch, remote: Remote) -> Remote:
         """Return a worker cluster with the estimated seconds until the job would start there, if the estimate matters.
 
         Otherwise return `remote` unchanged.
         """
         name = remote.cluster
-        if self._prospects is None or one.home or name in one.status.nominated_cluster_names or remote.lost_since:
+        if (
+            self._prospects is None
+            or dispatch.home
+            or name in dispatch.status.nominated_cluster_names
+            or remote.lost_since
+        ):
             return remote
-        if not count_room(one.status, self._settings_of_dispatch, self._moment):
+        if not count_room(dispatch.status, self._settings_of_dispatch, self._moment):
             return remote  # this decision selects no cluster
-        return replace(remote, seconds=self._prospects.estimate(one.job, name, self._moment))
+        return replace(remote, seconds=self._prospects.estimate(dispatch.job, name, self._moment))
 
     def _find_queue_there(self, local_queue: str, cluster: str) -> ClusterQueue | None:
         return self._workers[cluster].describe_queue(local_queue)
@@ -329,57 +336,59 @@ class ManagerEngine(Engine):
     def _list_sent(self) -> Iterator[Sent]:
         return (Sent(one.job, one.home, one.status.nominated_cluster_names) for one in self._dispatches.values())
 
-    def _list_clusters(self, one: _Dispatch) -> list[str]:
+    def _list_clusters(self, dispatch: _Dispatch) -> list[str]:
         """Return the worker clusters of a workload's route, and its home if that is not among them."""
-        clusters = list(one.route.clusters)
-        return clusters if not one.home or one.home in clusters else [*clusters, one.home]
+        clusters = list(dispatch.route.clusters)
+        return clusters if not dispatch.home or dispatch.home in clusters else [*clusters, dispatch.home]
 
     def _describe(self, key: str, name: str) -> Remote:
         since = self._lost_since.get(name)
         return self._workers[name].describe(key) if since is None else Remote(name, lost_since=since, is_tried=True)
 
-    def _carry_out(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
+    def _carry_out(self, key: str, dispatch: _Dispatch, plan: DispatchPlan) -> None:
         if self._prospects is not None and plan.create:
-            self._prospects.add(Sent(one.job, "", plan.create), self._moment)
+            self._prospects.add(Sent(dispatch.job, "", plan.create), self._moment)
         for name in plan.create:
-            self._workers[name].add_clone(one.job, one.workload)
+            self._workers[name].add_clone(dispatch.job, dispatch.workload)
         for name in dict.fromkeys((*plan.remove, *((plan.evict,) if plan.evict else ()))):
             if self._workers[name].has(key):
                 self._workers[name].remove_clone(key)
         if plan.mirror and plan.mirror not in plan.remove and plan.mirror != plan.evict:
             self._workers[plan.mirror].start_job(key)
 
-    def _note_progress(self, key: str, one: _Dispatch, plan: DispatchPlan) -> None:
+    def _note_progress(self, key: str, dispatch: _Dispatch, plan: DispatchPlan) -> None:
         """Record what a plan showed: that the job started or ended, or that the workload is evicted or queued again."""
-        if is_true(one.status.conditions, FINISHED):
-            self._finish(key, one)
+        if is_true(dispatch.status.conditions, FINISHED):
+            self._finish(key, dispatch)
             return
-        clone = self._workers[one.home].get(key) if one.home and one.home not in self._lost_since else None
-        if clone is not None and clone.is_home and one.job.started is None:
-            one.job.started = clone.job.started
-        if (why := checks.retry(one.status.admission_checks)) is not None:
-            self._record_eviction(one.job, ADMISSION_CHECK_EVICTION, why)
-            self._begin_eviction(one, ADMISSION_CHECK_EVICTION, why)
-        elif plan.stopped and (evicted := find_true(one.status.conditions, EVICTED)) is not None:
+        clone = (
+            self._workers[dispatch.home].get(key) if dispatch.home and dispatch.home not in self._lost_since else None
+        )
+        if clone is not None and clone.is_home and dispatch.job.started is None:
+            dispatch.job.started = clone.job.started
+        if (why := checks.retry(dispatch.status.admission_checks)) is not None:
+            self._record_eviction(dispatch.job, ADMISSION_CHECK_EVICTION, why)
+            self._begin_eviction(dispatch, ADMISSION_CHECK_EVICTION, why)
+        elif plan.stopped and (evicted := find_true(dispatch.status.conditions, EVICTED)) is not None:
             del self._dispatches[key]
-            super()._evict(one.job, evicted.reason)
+            super()._evict(dispatch.job, evicted.reason)
 
-    def _finish(self, key: str, one: _Dispatch) -> None:
+    def _finish(self, key: str, dispatch: _Dispatch) -> None:
         """End a workload that ended at its home, record this, and free its quota.
 
         Clones in disconnected worker clusters are removed when these are connected again.
         """
-        clone = self._workers[one.home].get(key)
+        clone = self._workers[dispatch.home].get(key)
         assert clone is not None, "it has ended at home"
         assert clone.ended_at is not None, "it has ended at home"
         del self._dispatches[key]
         del self._jobs[key]
-        if one.job.started is not None:
-            self._forecaster.learn(one.job, clone.ended_at - one.job.started)
-        self.record.end(one.job.number, clone.ended_at, over_limit=clone.job.over_limit)
-        self._workers[one.home].remove_clone(key)
-        self._release(one.job.workload)
-        self._queues.forgive(self._tree.queues[one.job.workload.queue])
+        if dispatch.job.started is not None:
+            self._forecaster.learn(dispatch.job, clone.ended_at - dispatch.job.started)
+        self.record.end(dispatch.job.number, clone.ended_at, over_limit=clone.job.over_limit)
+        self._workers[dispatch.home].remove_clone(key)
+        self._release(dispatch.job.workload)
+        self._queues.forgive(self._tree.queues[dispatch.job.workload.queue])
 
     @property
     def _moment(self) -> datetime:

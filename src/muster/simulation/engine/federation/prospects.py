@@ -62,7 +62,7 @@ class Prospects:
             return None
         self._read_loads(now)
         load = self._loads.get((cluster, job.workload.local_queue), _EMPTY)
-        return seconds_until_start(_measure(job), queue, load, self._find_remaining_seconds(job, timedelta()))
+        return seconds_until_start(_sum_amounts(job), queue, load, self._find_remaining_seconds(job, timedelta()))
 
     def add(self, sent: Sent, now: datetime) -> None:
         """Add a job to the load of its home, or to all its worker clusters if it has no home; only once for each."""
@@ -75,7 +75,7 @@ class Prospects:
             if sent.home and sent.job.started is not None and sent.job.workload.reserved is not None:
                 ran = now - sent.job.workload.reserved
             where = cluster, sent.job.workload.local_queue
-            ahead = Ahead(_measure(sent.job), self._find_remaining_seconds(sent.job, ran), holds)
+            ahead = Ahead(_sum_amounts(sent.job), self._find_remaining_seconds(sent.job, ran), holds)
             self._loads[where] = self._loads.get(where, _EMPTY).add_workload(ahead)
 
     def _read_loads(self, now: datetime) -> None:
@@ -92,7 +92,7 @@ class Prospects:
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS
 
 
-def _measure(job: SimulatedJob) -> Mapping[str, int]:
+def _sum_amounts(job: SimulatedJob) -> Mapping[str, int]:
     """Return the amounts of a job's quota in the manager, by resource."""
     total = Counter[str]()
     for (_, resource), amount in (job.workload.usage or {}).items():

@@ -49,7 +49,10 @@ def index_hosts(labels: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, st
 
 
 def place_pinned(capacity: Capacity, pins: Pins, extra_use: Ints | None) -> Placement | Refusal:
-    """Return the chosen nodes if all pods fit there in addition to the extra use; else why a shape does not fit."""
+    """Return the chosen nodes if all pods fit there in addition to the extra use; else why a shape does not fit.
+
+    extra_use: additional use of the nodes; None for none.
+    """
     for shape, nodes in pins.items():
         fits = capacity.count_fitting(shape, extra_use)
         wanted, fitting = sum(count for _, count in nodes), 0

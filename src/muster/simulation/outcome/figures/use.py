@@ -37,13 +37,13 @@ def list_resources(timeline: Timeline) -> list[str]:
 
 def _draw_resource(timeline: Timeline, palette: Palette, resource: str) -> Figure:
     length = len(timeline.edges) - 1
-    demand = ((queue, _scale(resource, one)) for (queue, of), one in timeline.demand.items() if of == resource)
+    demand = ((queue, _scale_series(resource, one)) for (queue, of), one in timeline.demand.items() if of == resource)
     layers = palette.stack(demand, length)
     lines = []
     if nominal := [quota.nominal for (*_, one), quota in timeline.quotas.items() if one == resource]:
-        lines.append(Series("all quotas", _scale(resource, add_series(nominal, length)), "limit"))
+        lines.append(Series("all quotas", _scale_series(resource, add_series(nominal, length)), "limit"))
     if resource in timeline.capacity:
-        lines.append(Series("all nodes", _scale(resource, timeline.capacity[resource]), "nodes"))
+        lines.append(Series("all nodes", _scale_series(resource, timeline.capacity[resource]), "nodes"))
     ticks = list_time_ticks(timeline.edges[-1])
     title = f"{resource} by queue"
     return Figure(
@@ -62,7 +62,7 @@ def _draw_queues(timeline: Timeline, palette: Palette, resource: str) -> list[Fi
     for queue in having[:_MOST_QUEUES]:
         quotas = _find_quotas(timeline, queue, resource)
         nominal, used, borrowed, lost = (
-            _scale(resource, add_series([getattr(one, field) for one in quotas], length))
+            _scale_series(resource, add_series([getattr(one, field) for one in quotas], length))
             for field in ("nominal", "used", "borrowed", "lost")
         )
         layers = split_use(used, borrowed, lost)
@@ -101,5 +101,5 @@ def add_series(series: Sequence[Sequence[float]], length: int) -> list[float]:
     return [sum(one) for one in zip(*series, strict=True)] if series else [0.0] * length
 
 
-def _scale(resource: str, series: Sequence[float]) -> list[float]:
+def _scale_series(resource: str, series: Sequence[float]) -> list[float]:
     return [scale_amount(resource, one) for one in series]

@@ -69,7 +69,7 @@ def _complete(pod: Document, item: LimitRangeItem) -> None:
         annotations[ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
 
 
-def _pod_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
+def _list_pod_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
     if item.type == "Container":
         for field, _ in _CONTAINERS:
             for container in document["spec"].get(field, ()):
@@ -148,7 +148,7 @@ def _parse_number(quantity: Quantity | None) -> Fraction:
 
 # By resource: the operations that are checked, and the function that yields the complaints.
 _RULES: Mapping[str, tuple[tuple[str, ...], Callable[[LimitRangeItem, Any], Iterator[str]]]] = {
-    POD.resource: (("CREATE",), _pod_complaints),
+    POD.resource: (("CREATE",), _list_pod_complaints),
     CLAIMS: (("CREATE", "UPDATE"), _claim_complaints),
 }
 _TYPES = {POD.resource: ("Container", "Pod"), CLAIMS: ("PersistentVolumeClaim",)}

@@ -110,7 +110,7 @@ def _measure_pod(pod: Pod) -> Measure:
     return Measure(usage, frozenset(scopes), (("PriorityClass", spec.priority_class_name),), group)
 
 
-def _pod_group(group: PodGroup) -> Measure:
+def _measure_pod_group(group: PodGroup) -> Measure:
     total, over = group.spec.total_resources, group.status.completion_time is not None
     reserves = _measure_reservation(total, read(group).min_members) if total and not over else {}
     return Measure({COUNT + POD_GROUP.resource: 1}, group=group.metadata.name, reserves=reserves)
@@ -140,8 +140,8 @@ def pod_limits(spec: PodSpec) -> Amounts:
     overhead = spec.overhead
     limited = msgspec.structs.replace(
         spec,
-        containers=tuple([_limits_only(container) for container in spec.containers]),
-        init_containers=tuple([_limits_only(container) for container in spec.init_containers]),
+        containers=tuple([_copy_limits_to_requests(container) for container in spec.containers]),
+        init_containers=tuple([_copy_limits_to_requests(container) for container in spec.init_containers]),
         resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources is not None else None,
         overhead={},
     )
@@ -150,7 +150,7 @@ def pod_limits(spec: PodSpec) -> Amounts:
     return pod_requests(msgspec.structs.replace(limited, overhead=limited_overhead)) if limited_overhead else amounts
 
 
-def _limits_only(container: Container) -> Container:
+def _copy_limits_to_requests(container: Container) -> Container:
     return msgspec.structs.replace(container, resources=ResourceRequirements(requests=container.resources.limits))
 
 
@@ -176,7 +176,7 @@ def _measure_service(service: Service) -> Measure:
     return Measure(usage)
 
 
-def _claim(claim: _Claim) -> Measure:
+def _measure_claim(claim: _Claim) -> Measure:
     usage = {COUNT + CLAIMS: 1, CLAIMS: 1}
     size = claim.spec.resources.requests.get("storage")
     if size is not None:
@@ -191,9 +191,9 @@ def _claim(claim: _Claim) -> Measure:
 
 _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
     POD.resource: (Pod, _measure_pod),
-    POD_GROUP.resource: (PodGroup, _pod_group),
+    POD_GROUP.resource: (PodGroup, _measure_pod_group),
     SERVICE.resource: (Service, _measure_service),
-    CLAIMS: (_Claim, _claim),
+    CLAIMS: (_Claim, _measure_claim),
 }
 
 
@@ -298,14 +298,14 @@ def list_unstated(document: Mapping[str, Any], limited: Iterable[str]) -> str:
     if not required:
         return ""
     spec = document["spec"]
-    required -= _stated_amounts(spec.get("resources", {}))
+    required -= _list_stated_amounts(spec.get("resources", {}))
     missing: dict[str, list[str]] = {}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
-        for resource in required - _stated_amounts(container.get("resources", {})):
+        for resource in required - _list_stated_amounts(container.get("resources", {})):
             missing.setdefault(resource, []).append(container["name"])
     return "; ".join(f"{resource} for: {','.join(sorted(missing[resource]))}" for resource in sorted(missing))
 
 
-def _stated_amounts(resources: Mapping[str, Any]) -> set[str]:
+def _list_stated_amounts(resources: Mapping[str, Any]) -> set[str]:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     return {*requests, *(_REQUESTS + name for name in requests), *(_LIMITS + name for name in limits)}

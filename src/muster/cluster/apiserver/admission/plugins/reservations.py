@@ -25,12 +25,12 @@ class Reservations:
         """Replace the measure of an object, and update `untaken`. None means that the object does not exist."""
         groups = {measure.group for measure in (old, new) if measure is not None and measure.group}
         for group in groups:
-            self.untaken -= self._left(group)
+            self.untaken -= self._compute_rest(group)
         for measure, sign in ((old, -1), (new, 1)):
             if measure is not None and measure.group:
                 self._count(measure, sign)
         for group in groups:
-            self.untaken += self._left(group)
+            self.untaken += self._compute_rest(group)
 
     def _count(self, measure: Measure, sign: int) -> None:
         group = measure.group
@@ -45,7 +45,7 @@ class Reservations:
         if not +taken:
             del self._taken[group]
 
-    def _left(self, group: str) -> Counter[str]:
+    def _compute_rest(self, group: str) -> Counter[str]:
         return Counter(self._reserved.get(group)) - self._taken.get(group, _NOTHING)
 
 

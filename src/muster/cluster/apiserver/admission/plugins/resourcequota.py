@@ -59,7 +59,7 @@ class QuotaAdmission:
             self._ledger.forget(namespace)
             return
         measure = measure_document(resource, attempt.document)
-        quotas = [quota for quota in map(self._quota, entries) if quota.scope.covers(measure)]
+        quotas = [quota for quota in map(self._decode_quota, entries) if quota.scope.covers(measure)]
         if resource == POD.resource and attempt.operation == "CREATE":
             _require_stated_amounts(attempt, quotas)
         key = Key(resource, namespace, attempt.document["metadata"]["name"])
@@ -69,7 +69,7 @@ class QuotaAdmission:
                 limited = [name for name in more.keys() & quota.hard.keys() if resource_of(name) == account]
                 _require_room(attempt, quota, used, _keep_only(limited, more))
 
-    def _quota(self, entry: Entry) -> _Quota:
+    def _decode_quota(self, entry: Entry) -> _Quota:
         known = self._understood.get(entry.header.uid)
         if known is not None and known[0] is entry:
             return known[1]
@@ -97,7 +97,7 @@ def _may_take(attempt: WriteAttempt) -> bool:
     """Return whether the write could make the object use more of a quota than before."""
     resource = attempt.resource.key
     if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # updates of the status included
-        return _group_metadata(attempt.old) != _group_metadata(attempt.document)
+        return _read_group_metadata(attempt.old) != _read_group_metadata(attempt.document)
     if attempt.subresource:
         return (resource, attempt.subresource) == (POD_GROUP.resource, "status")  # a complete group may resume
     if attempt.operation == "UPDATE":
@@ -105,7 +105,7 @@ def _may_take(attempt: WriteAttempt) -> bool:
     return attempt.operation == "CREATE"
 
 
-def _group_metadata(pod: Document | None) -> object:
+def _read_group_metadata(pod: Document | None) -> object:
     """Return the metadata that names the PodGroup of a pod."""
     meta = pod["metadata"] if pod is not None else {}
     return meta.get("annotations"), meta.get("labels")

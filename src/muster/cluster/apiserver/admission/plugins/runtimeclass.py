@@ -20,7 +20,7 @@ def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
 
     Raises `ApiError` (403) if the class is missing, or the pod states other values.
     """
-    if (runtime := _class_of(attempt, store)) is None:
+    if (runtime := _find_runtime_class(attempt, store)) is None:
         return
     spec = attempt.document["spec"]
     if runtime.overhead is not None:
@@ -35,7 +35,7 @@ def require_overhead_of_class(attempt: WriteAttempt, store: Store) -> None:
     """Raise `ApiError` (403) if a new pod's overhead differs from its class's, or is set although that has none."""
     if not _is_new_pod(attempt):
         return
-    runtime, overhead = _class_of(attempt, store), attempt.document["spec"].get("overhead") or {}
+    runtime, overhead = _find_runtime_class(attempt, store), attempt.document["spec"].get("overhead") or {}
     if runtime is not None and runtime.overhead is not None:
         _require_same(attempt, overhead, runtime.overhead.pod_fixed)
     elif overhead:
@@ -46,7 +46,7 @@ def _is_new_pod(attempt: WriteAttempt) -> bool:
     return attempt.resource.key == POD.resource and attempt.operation == "CREATE" and not attempt.subresource
 
 
-def _class_of(attempt: WriteAttempt, store: Store) -> RuntimeClass | None:
+def _find_runtime_class(attempt: WriteAttempt, store: Store) -> RuntimeClass | None:
     name = attempt.document["spec"].get("runtimeClassName") if _is_new_pod(attempt) else None
     if not name:
         return None

@@ -58,7 +58,9 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
         named = _read_queue(attempt.document)
         if attempt.old is not None and _read_queue(attempt.old) == named:
             return
-        if not named and (settings.without_queue or not settings.selects.matches(_labels_of(store, attempt.namespace))):
+        if not named and (
+            settings.without_queue or not settings.selects.matches(_find_namespace_labels(store, attempt.namespace))
+        ):
             return  # the object waits until it names a queue, or nothing in this namespace queues
         if not named and attempt.resource.key == CRON_JOB.resource:
             named = _find_queue(store, attempt.user.name, attempt)
@@ -101,7 +103,7 @@ def _has_queue(store: Store, namespace: str, name: str) -> bool:
     return store.latest(Key(LOCAL_QUEUE.resource, namespace, name)) is not None
 
 
-def _labels_of(store: Store, namespace: str) -> dict[str, str]:
+def _find_namespace_labels(store: Store, namespace: str) -> dict[str, str]:
     entry = store.latest(Key(NAMESPACE.resource, "", namespace))
     return entry.header.labels if entry is not None else {}
 

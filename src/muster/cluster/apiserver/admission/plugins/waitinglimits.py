@@ -39,25 +39,25 @@ class WaitingLimits:
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.operation not in ("CREATE", "UPDATE") or attempt.subresource:
             return
-        if attempt.old is not None and _queue_label(attempt.old) == _queue_label(attempt.document):
+        if attempt.old is not None and _read_queue_label(attempt.old) == _read_queue_label(attempt.document):
             return  # most updates are of the status, and need no look at the queues
         job = read_or_none(attempt.document, integration.kind)
         if job is None or not integration.is_suspended(job):
             return
         meta = meta_of(job)
         submitter = meta.annotations.get(SUBMITTER_ANNOTATION, "")
-        queue = find_cluster_queue(store, attempt.namespace, _queue_label(attempt.document))
+        queue = find_cluster_queue(store, attempt.namespace, _read_queue_label(attempt.document))
         if queue is None or not submitter:
             return
         limits = read_limits(queue.metadata.annotations)
         if limits.waiting_jobs is None and limits.waiting_gpus is None:
             return
         name = queue.metadata.name
-        earlier = find_cluster_queue(store, attempt.namespace, _queue_label(attempt.old)) if attempt.old else None
+        earlier = find_cluster_queue(store, attempt.namespace, _read_queue_label(attempt.old)) if attempt.old else None
         if earlier is not None and earlier.metadata.name == name:
             return  # another LocalQueue of the same ClusterQueue
         waiting = sum(self._find_waiting(store, submitter, name), InLine())
-        if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure(integration, job)):
+        if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure_waiting_job(integration, job)):
             raise attempt.make_refusal(why)
 
     def _find_waiting(self, store: Store, submitter: str, queue: str) -> Iterator[InLine]:
@@ -73,15 +73,15 @@ class WaitingLimits:
                     continue
                 target = find_cluster_queue(store, entry.key.namespace, meta.labels.get(QUEUE_NAME_LABEL, ""))
                 if integration.end(job) is None and target is not None and target.metadata.name == queue:
-                    yield _measure(integration, job)
+                    yield _measure_waiting_job(integration, job)
 
 
-def _queue_label(document: Document) -> str:
+def _read_queue_label(document: Document) -> str:
     """Return the LocalQueue that a job names; "" if it names none."""
     return str(((document.get("metadata") or {}).get("labels") or {}).get(QUEUE_NAME_LABEL) or "")
 
 
-def _measure(integration: Integration[Any], job: Any) -> InLine:
+def _measure_waiting_job(integration: Integration[Any], job: Any) -> InLine:
     """Return how many jobs and GPUs a waiting job counts for.
 
     A job whose pods cannot be decoded never starts; it counts as one job without GPUs.

@@ -55,10 +55,10 @@ class HttpCalls:
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
         """Send a body as JSON to the configured webhook; return the body of the response. Raises `CallError`."""
-        place = _configured_place(config, seconds)
+        place = _read_place(config, seconds)
         try:
             async with asyncio.timeout(seconds):
-                return await self._post(config, place, body)
+                return await self._send_request(config, place, body)
         except TimeoutError:
             raise _call_error(place, "context deadline exceeded") from None
 
@@ -68,7 +68,7 @@ class HttpCalls:
             await self._sender.close()
             self._sender = None
 
-    async def _post(self, config: WebhookClientConfig, place: _Place, body: bytes) -> bytes:
+    async def _send_request(self, config: WebhookClientConfig, place: _Place, body: bytes) -> bytes:
         try:
             url = self._resolve_url(config, place)
             sender = await self._ensure_sender()
@@ -101,7 +101,7 @@ class HttpCalls:
         return self._sender
 
 
-def _configured_place(config: WebhookClientConfig, seconds: float) -> _Place:
+def _read_place(config: WebhookClientConfig, seconds: float) -> _Place:
     if config.service is not None:
         service = config.service
         host = f"{service.name}.{service.namespace}.svc"

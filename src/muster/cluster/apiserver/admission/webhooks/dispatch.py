@@ -138,7 +138,12 @@ class WebhookDispatcher:
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects
         if not is_selected(
-            hook, attempt.resource, attempt.subresource, attempt.operation, *objects, self._labels(attempt)
+            hook,
+            attempt.resource,
+            attempt.subresource,
+            attempt.operation,
+            *objects,
+            self._find_namespace_labels(attempt),
         ):
             return None
         try:
@@ -171,7 +176,7 @@ class WebhookDispatcher:
         webhook, uid = concern.hook.webhook, self._ids.uid()
         try:
             version = review.version_for(webhook.admission_review_versions)
-            view = self._view(concern, attempt)
+            view = self._choose_view(concern, attempt)
             new, old = objects
             shown = await self._convert_out(concern, attempt, new), await self._convert_out(concern, attempt, old)
             question = review.make_review(attempt, concern.resource, view, *shown, uid, version)
@@ -191,12 +196,12 @@ class WebhookDispatcher:
         except (CallError, ReviewError) as error:
             raise _CannotAskError(str(error)) from None
 
-    def _view(self, concern: Concern, attempt: WriteAttempt) -> View:
+    def _choose_view(self, concern: Concern, attempt: WriteAttempt) -> View:
         if concern.resource is attempt.resource:
             return attempt.view
         return concern.view(attempt.subresource, attempt.view)
 
-    def _labels(self, attempt: WriteAttempt) -> dict[str, str] | None:
+    def _find_namespace_labels(self, attempt: WriteAttempt) -> dict[str, str] | None:
         if not attempt.namespace:
             return None
         entry = self._store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
@@ -215,7 +220,7 @@ class WebhookDispatcher:
         assert shown is not None
         try:
             # The next stage relies on the form of the object, which the checker ensures.
-            patched = self._view(concern, attempt).checker(json_patch.apply(shown, verdict.operations)).value
+            patched = self._choose_view(concern, attempt).checker(json_patch.apply(shown, verdict.operations)).value
         except (ApiError, DecodeError) as error:
             raise internal_error(f'applying the patch of admission webhook "{name}": {error}') from None
         if patched == shown:
@@ -232,7 +237,7 @@ class WebhookDispatcher:
         """
         if document is None:
             return None
-        view, storage = self._view(concern, attempt), concern.resource.storage
+        view, storage = self._choose_view(concern, attempt), concern.resource.storage
         shown = document if view.show is None else view.show(document)
         if storage is not None and concern.resource is not attempt.resource:
             shown = await storage.convert(shown)
@@ -244,7 +249,7 @@ class WebhookDispatcher:
 
     async def _convert_back(self, concern: Concern, attempt: WriteAttempt, patched: Document) -> Document:
         """Convert an object that a webhook has changed back to the version of the attempt."""
-        view, storage = self._view(concern, attempt), attempt.resource.storage
+        view, storage = self._choose_view(concern, attempt), attempt.resource.storage
         if storage is not None and concern.resource is not attempt.resource:
             patched = await storage.convert(patched)
         if view.show is None and attempt.old is None:

@@ -86,7 +86,7 @@ def rule_matches(rule: RuleWithOperations, resource: Resource, subresource: str,
         _is_among(operation, rule.operations)
         and _is_among(kind.group, rule.api_groups)
         and _is_among(kind.version, rule.api_versions)
-        and any(_pattern_matches(pattern, kind.plural, subresource) for pattern in rule.resources)
+        and any(_matches_pattern(pattern, kind.plural, subresource) for pattern in rule.resources)
         and rule.scope in (None, "*", "Namespaced" if kind.namespaced else "Cluster")
     )
 
@@ -95,7 +95,7 @@ def _is_among(value: str, values: tuple[str, ...]) -> bool:
     return "*" in values or value in values
 
 
-def _pattern_matches(pattern: str, plural: str, subresource: str) -> bool:
+def _matches_pattern(pattern: str, plural: str, subresource: str) -> bool:
     """Return whether a pattern matches: `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*`.
 
     A pattern without a slash matches no subresource.

@@ -36,7 +36,7 @@ class Sender:
         caller can refuse it. Raises `SendError`.
         """
         try:
-            context = _tls_context(authority)
+            context = _make_tls_context(authority)
             try:
                 return await self._exchange(url, host, context, body)
             except aiohttp.ServerDisconnectedError:
@@ -77,7 +77,7 @@ def _explain(error: Exception) -> str:
 
 
 @lru_cache(maxsize=256)
-def _tls_context(authority: bytes) -> ssl.SSLContext:
+def _make_tls_context(authority: bytes) -> ssl.SSLContext:
     """Return the TLS context for webhooks whose certificates this authority signed; b"" means the usual authorities.
 
     Raises `TransportError`.

@@ -46,9 +46,9 @@ def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
     if wanted is None:
         raise ServiceError(f'no service port {port} found for service "{name}"')
     addresses = (
-        _addresses_of_pods(store, namespace, service, wanted)
+        _list_addresses_of_pods(store, namespace, service, wanted)
         if service.spec.selector
-        else _addresses_of_endpoints(store, service, wanted)
+        else _list_addresses_of_endpoints(store, service, wanted)
     )
     address = next(addresses, None)
     if address is None:
@@ -56,17 +56,17 @@ def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
     return address
 
 
-def _addresses_of_pods(store: Store, namespace: str, service: Service, port: ServicePort) -> Iterator[Address]:
+def _list_addresses_of_pods(store: Store, namespace: str, service: Service, port: ServicePort) -> Iterator[Address]:
     matcher = labels_matcher(service.spec.selector)
     for entry in store.list(POD.resource, namespace).entries:
         if matcher.matches(entry.header.labels) and entry.header.fields.get("status.podIP"):
             pod = POD.decode(entry.body)
-            number = _port_of_pod(pod, port)
+            number = _find_port_of_pod(pod, port)
             if number and is_ready(pod):
                 yield Address(pod.status.pod_ip, number)
 
 
-def _port_of_pod(pod: Pod, port: ServicePort) -> int:
+def _find_port_of_pod(pod: Pod, port: ServicePort) -> int:
     """Return the number of the pod's port that a port of a Service leads to; 0 if the pod has no port of that name."""
     target = port.target_port or port.port
     if isinstance(target, int):
@@ -75,28 +75,28 @@ def _port_of_pod(pod: Pod, port: ServicePort) -> int:
     return next((each.container_port for each in ports if each.name == target), 0)
 
 
-def _addresses_of_endpoints(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
+def _list_addresses_of_endpoints(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
     """Yield the addresses in the Endpoints and EndpointSlices of a service."""
     namespace, name = service.metadata.namespace, service.metadata.name
     for entry in store.list(_SLICES, namespace).entries:
         if entry.header.labels.get(_SERVICE_LABEL) == name:
-            yield from _addresses_of_slice(decode_entry(entry), port)
+            yield from _list_addresses_of_slice(decode_entry(entry), port)
     endpoints = store.get(Key(_ENDPOINTS, namespace, name))
     for subset in decode_entry(endpoints).get("subsets", ()) if endpoints is not None else ():
-        for number in _matching_ports(subset.get("ports", ()), port):
+        for number in _list_matching_ports(subset.get("ports", ()), port):
             for address in subset.get("addresses", ()):
                 yield Address(address["ip"], number)
 
 
-def _addresses_of_slice(piece: dict[str, Any], port: ServicePort) -> Iterator[Address]:
-    for number in _matching_ports(piece.get("ports", ()), port):
+def _list_addresses_of_slice(piece: dict[str, Any], port: ServicePort) -> Iterator[Address]:
+    for number in _list_matching_ports(piece.get("ports", ()), port):
         for endpoint in piece.get("endpoints", ()):
             if endpoint.get("conditions", {}).get("ready", True):
                 for address in endpoint.get("addresses", ()):
                     yield Address(address, number)
 
 
-def _matching_ports(ports: Any, port: ServicePort) -> Iterator[int]:
+def _list_matching_ports(ports: Any, port: ServicePort) -> Iterator[int]:
     for each in ports:
         if each.get("name", "") == port.name and each.get("port"):
             yield each["port"]

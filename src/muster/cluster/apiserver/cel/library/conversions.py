@@ -34,13 +34,13 @@ def show_double(value: float) -> str:
     return f"{format(number, 'e').partition('e')[0]}e{exponent:+03}"
 
 
-def _int_from_text(text: str) -> int:
+def _parse_int(text: str) -> int:
     if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal() or not text.isascii():
         raise CelError(f'strconv.ParseInt: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
     return int_of(int(text))
 
 
-def _uint_from_text(text: str) -> UInt:
+def _parse_uint(text: str) -> UInt:
     if len(text) > _LONGEST_NUMBER or not text.isdecimal() or not text.isascii():
         raise CelError(f'strconv.ParseUint: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
     return uint_of(int(text))
@@ -55,7 +55,7 @@ def _double_from_text(text: str) -> float:
         raise CelError(f'strconv.ParseFloat: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax') from None
 
 
-def _bool_from_text(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text in ("1", "t", "true", "TRUE", "True"):
         return True
     if text in ("0", "f", "false", "FALSE", "False"):
@@ -63,14 +63,14 @@ def _bool_from_text(text: str) -> bool:
     raise CelError(f'strconv.ParseBool: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
 
 
-def _text_from_bytes(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def _timestamp_from_text(text: str) -> Timestamp:
+def _parse_timestamp(text: str) -> Timestamp:
     if "T" not in text:
         raise CelError(f"invalid timestamp: {text[:_LONGEST_NUMBER]}")
     return timestamp_of(parse_timestamp(text).nanos)
@@ -93,7 +93,7 @@ FUNCTIONS = Functions(
         ("string", "(uint) -> string", lambda value: str(int(value))),
         ("string", "(double) -> string", show_double),
         ("string", "(bool) -> string", lambda value: "true" if value else "false"),
-        ("string", "(bytes) -> string", _text_from_bytes),
+        ("string", "(bytes) -> string", _decode_text),
         ("string", "(timestamp) -> string", show_timestamp),
         ("string", "(duration) -> string", show_duration),
         ("string", "(net.IP) -> string", lambda address: str(address.ip)),
@@ -103,13 +103,13 @@ FUNCTIONS = Functions(
         ("int", "(int) -> int", _return_same),
         ("int", "(uint) -> int", lambda value: int_of(int(value))),
         ("int", "(double) -> int", lambda value: int_of(truncate_double(value))),
-        ("int", "(string) -> int", _int_from_text),
+        ("int", "(string) -> int", _parse_int),
         ("int", "(timestamp) -> int", lambda value: value.nanos // 10**9),
         ("int", "(duration) -> int", lambda value: value.nanos),
         ("uint", "(uint) -> uint", _return_same),
         ("uint", "(int) -> uint", uint_of),
         ("uint", "(double) -> uint", lambda value: uint_of(truncate_double(value))),
-        ("uint", "(string) -> uint", _uint_from_text),
+        ("uint", "(string) -> uint", _parse_uint),
         ("double", "(double) -> double", _return_same),
         ("double", "(int) -> double", float),
         ("double", "(uint) -> double", float),
@@ -117,9 +117,9 @@ FUNCTIONS = Functions(
         ("bytes", "(bytes) -> bytes", _return_same),
         ("bytes", "(string) -> bytes", str.encode),
         ("bool", "(bool) -> bool", _return_same),
-        ("bool", "(string) -> bool", _bool_from_text),
+        ("bool", "(string) -> bool", _parse_bool),
         ("timestamp", "(timestamp) -> timestamp", _return_same),
-        ("timestamp", "(string) -> timestamp", _timestamp_from_text),
+        ("timestamp", "(string) -> timestamp", _parse_timestamp),
         ("timestamp", "(int) -> timestamp", lambda seconds: timestamp_of(seconds * 10**9)),
         ("duration", "(duration) -> duration", _return_same),
         ("duration", "(string) -> duration", lambda text: duration_of(parse_duration(text).nanos)),

@@ -102,7 +102,7 @@ def _format_scientific(value: Any, digits: int) -> str:
     raise _make_unfit_error("e", value)
 
 
-def _in_base(letter: str) -> Callable[[Any, int], str]:
+def _make_base_format(letter: str) -> Callable[[Any, int], str]:
     def show(value: Any, _digits: int) -> str:
         if type(value) in (int, UInt) or (letter == "b" and type(value) is bool):
             return f"{int(value):{letter}}"
@@ -123,5 +123,5 @@ _VERBS: dict[str, Callable[[Any, int], str]] = {
     "d": _format_decimal,
     "f": _format_fixed,
     "e": _format_scientific,
-    **{letter: _in_base(letter) for letter in "bxXo"},
+    **{letter: _make_base_format(letter) for letter in "bxXo"},
 }

@@ -40,12 +40,12 @@ def _make_extreme(name: str, before: Callable[[Any, Any], bool]) -> Callable[[li
     return run
 
 
-def _index_of(items: list[Any], item: Any) -> int:
+def _find_first_index(items: list[Any], item: Any) -> int:
     _require_affordable(items, [item])
     return next((i for i, each in enumerate(items) if equals(each, item)), -1)
 
 
-def _last_index_of(items: list[Any], item: Any) -> int:
+def _find_last_index(items: list[Any], item: Any) -> int:
     _require_affordable(items, [item])
     return next((i for i in range(len(items) - 1, -1, -1) if equals(items[i], item)), -1)
 
@@ -118,8 +118,8 @@ FUNCTIONS = Functions(
         ("sum", "list.() -> dyn", _sum),
         ("min", "list.() -> dyn", _make_extreme("min", is_less)),
         ("max", "list.() -> dyn", _make_extreme("max", lambda a, b: is_less(b, a))),
-        ("indexOf", "list.(dyn) -> int", _index_of),
-        ("lastIndexOf", "list.(dyn) -> int", _last_index_of),
+        ("indexOf", "list.(dyn) -> int", _find_first_index),
+        ("lastIndexOf", "list.(dyn) -> int", _find_last_index),
         ("sets.contains", "(list, list) -> bool", _contains),
         ("sets.intersects", "(list, list) -> bool", _intersects),
         ("sets.equivalent", "(list, list) -> bool", lambda a, b: _contains(a, b) and _contains(b, a)),

@@ -14,7 +14,7 @@ def _make_prefix_rule(rule: names.NameRule) -> Callable[[str], names.Messages]:
     return lambda text: names.check_prefix(rule, text)
 
 
-def _fits(holds: Callable[[str], bool], sentence: str) -> Callable[[str], names.Messages]:
+def _make_check(holds: Callable[[str], bool], sentence: str) -> Callable[[str], names.Messages]:
     return lambda text: () if holds(text) else (sentence,)
 
 
@@ -27,11 +27,11 @@ _RULES: dict[str, Callable[[str], Any]] = {
     "dns1123LabelPrefix": _make_prefix_rule(names.dns_label),
     "dns1123SubdomainPrefix": _make_prefix_rule(names.dns_subdomain),
     "dns1035LabelPrefix": _make_prefix_rule(names.dns_1035_label),
-    "uri": _fits(is_url, "invalid URI"),
-    "uuid": _fits(FORMATS["uuid"], "does not match the UUID format"),
-    "byte": _fits(FORMATS["byte"], "invalid base64"),
-    "date": _fits(FORMATS["date"], "invalid date"),
-    "datetime": _fits(FORMATS["date-time"], "invalid datetime"),
+    "uri": _make_check(is_url, "invalid URI"),
+    "uuid": _make_check(FORMATS["uuid"], "does not match the UUID format"),
+    "byte": _make_check(FORMATS["byte"], "invalid base64"),
+    "date": _make_check(FORMATS["date"], "invalid date"),
+    "datetime": _make_check(FORMATS["date-time"], "invalid datetime"),
 }
 
 

@@ -42,14 +42,14 @@ def parse_semver(text: str, normalize: bool = False) -> Version:
     return version
 
 
-def _rank(version: Version) -> tuple[Any, ...]:
+def _make_sort_key(version: Version) -> tuple[Any, ...]:
     # Numbers sort before words, and a version without a pre-release part sorts after its pre-releases.
     parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in version.pre)
     return (version.major, version.minor, version.patch, not version.pre, parts)
 
 
 def _compare(a: Version, b: Version) -> int:
-    return (_rank(a) > _rank(b)) - (_rank(a) < _rank(b))
+    return (_make_sort_key(a) > _make_sort_key(b)) - (_make_sort_key(a) < _make_sort_key(b))
 
 
 FUNCTIONS = Functions(

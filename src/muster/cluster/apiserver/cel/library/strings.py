@@ -23,19 +23,19 @@ _QUOTED = {
 }  # fmt: skip
 
 
-def _char_at(text: str, index: int) -> str:
+def _get_character(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise CelError(f"index out of range: {index}")
     return text[index : index + 1]
 
 
-def _index_of(text: str, part: str, start: int = 0) -> int:
+def _find_first_index(text: str, part: str, start: int = 0) -> int:
     if not 0 <= start <= len(text):
         raise CelError(f"index out of range: {start}")
     return text.find(part, start)
 
 
-def _last_index_of(text: str, part: str, last: int | None = None) -> int:
+def _find_last_index(text: str, part: str, last: int | None = None) -> int:
     if last is None:
         return text.rfind(part)
     if not 0 <= last <= len(text):
@@ -116,11 +116,11 @@ def _find_all(pattern: Pattern, text: str, limit: int = -1) -> list[str]:
 
 FUNCTIONS = Functions(
     table=(
-        ("charAt", "string.(int) -> string", _char_at),
-        ("indexOf", "string.(string) -> int", _index_of),
-        ("indexOf", "string.(string, int) -> int", _index_of),
-        ("lastIndexOf", "string.(string) -> int", _last_index_of),
-        ("lastIndexOf", "string.(string, int) -> int", _last_index_of),
+        ("charAt", "string.(int) -> string", _get_character),
+        ("indexOf", "string.(string) -> int", _find_first_index),
+        ("indexOf", "string.(string, int) -> int", _find_first_index),
+        ("lastIndexOf", "string.(string) -> int", _find_last_index),
+        ("lastIndexOf", "string.(string, int) -> int", _find_last_index),
         ("lowerAscii", "string.() -> string", lambda text: text.translate(_LOWER)),
         ("upperAscii", "string.() -> string", lambda text: text.translate(_UPPER)),
         ("replace", "string.(string, string) -> string", _replace),

@@ -27,7 +27,7 @@ def show_duration(duration: Duration) -> str:
     return f"{sign}{seconds}{fraction}s"
 
 
-def _in_zone(time: Timestamp, zone: str = "UTC") -> datetime:
+def _convert_to_zone(time: Timestamp, zone: str = "UTC") -> datetime:
     try:
         return (_EPOCH + timedelta(microseconds=time.nanos // 1000)).astimezone(_find_zone(zone))
     except OverflowError:
@@ -64,7 +64,7 @@ _PARTS: dict[str, Callable[[datetime], Any]] = {
 
 
 def _of_time(part: Callable[[datetime], Any]) -> Callable[..., Any]:
-    return lambda *args: part(_in_zone(*args))
+    return lambda *args: part(_convert_to_zone(*args))
 
 
 _OF_TIME: list[Function] = [

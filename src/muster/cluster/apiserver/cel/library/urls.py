@@ -26,7 +26,7 @@ def is_url(text: str) -> bool:
     return True
 
 
-def _host_name(url: Url) -> str:
+def _get_host_name(url: Url) -> str:
     return url.host[1:].partition("]")[0] if url.host.startswith("[") else url.host.partition(":")[0]
 
 
@@ -40,7 +40,7 @@ FUNCTIONS = Functions(
         ("isURL", "(string) -> bool", is_url),
         ("getScheme", "kubernetes.URL.() -> string", lambda url: url.scheme),
         ("getHost", "kubernetes.URL.() -> string", lambda url: url.host),
-        ("getHostname", "kubernetes.URL.() -> string", _host_name),
+        ("getHostname", "kubernetes.URL.() -> string", _get_host_name),
         ("getPort", "kubernetes.URL.() -> string", _get_port),
         ("getEscapedPath", "kubernetes.URL.() -> string", lambda url: url.path),
         ("getQuery", "kubernetes.URL.() -> map<string, list<string>>", lambda url: parse_qs(url.query, True)),

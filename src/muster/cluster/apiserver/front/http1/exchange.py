@@ -167,7 +167,7 @@ class Exchange:
         await self._carrier.drain()
         if self.is_gone:
             return
-        head = self._head(status, headers)
+        head = self._make_head(status, headers)
         if self.scope["method"] == "HEAD":
             body = b""
         assert self._bytes_left == len(body), "an answer has another length than it says"
@@ -176,11 +176,11 @@ class Exchange:
         self._end()
 
     def _begin(self, status: int, headers: list[Field]) -> None:
-        head = self._head(status, headers)
+        head = self._make_head(status, headers)
         self.has_begun = True
         self._carrier.write(head)
 
-    def _head(self, status: int, headers: list[Field]) -> bytes:
+    def _make_head(self, status: int, headers: list[Field]) -> bytes:
         """Return the status line and headers of the response.
 
         Also record how the body ends (its length, chunks, or the end of the connection) and whether the connection

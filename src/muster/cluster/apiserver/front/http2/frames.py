@@ -87,7 +87,10 @@ def encode_head(length: int, type_: int, flags: int, stream: int) -> bytes:
 
 
 def encode_headers(stream: int, block: bytes, *, ends: bool) -> bytes:
-    """Return the frames of an encoded header list: HEADERS, and CONTINUATION as needed."""
+    """Return the frames of an encoded header list: HEADERS, and CONTINUATION as needed.
+
+    ends: whether the stream ends with these headers.
+    """
     flags = END_STREAM if ends else 0
     if len(block) <= MAX_FRAME_BYTES:
         return encode_head(len(block), HEADERS, flags | END_HEADERS, stream) + block

@@ -75,7 +75,7 @@ class Decoder:
             first = block[at]
             if first >= 0x80:
                 number, at = (first & 0x7F, at + 1) if first != 0xFF else _decode_integer(block, at, 0x7F)
-                field = self._known(number)
+                field = self._get_known_field(number)
             elif first & 0xE0 == 0x20:
                 if fields:
                     raise HeaderError("the size of the table changes behind a field")
@@ -86,7 +86,7 @@ class Decoder:
                 is_kept = first >= 0x40
                 number, at = _decode_integer(block, at, 0x3F if is_kept else 0x0F)
                 if number:
-                    name = self._known(number)[0]
+                    name = self._get_known_field(number)[0]
                 else:
                     name, at = _decode_string(block, at)
                 value, at = _decode_string(block, at)
@@ -100,7 +100,7 @@ class Decoder:
         self.size = size
         return fields
 
-    def _known(self, number: int) -> Field:
+    def _get_known_field(self, number: int) -> Field:
         if not 0 < number <= _KNOWN + len(self._table):
             raise HeaderError("a field is named that is not known")
         return _STATIC[number - 1] if number <= _KNOWN else self._table[number - _KNOWN - 1]

@@ -89,12 +89,12 @@ class Outgoing:
                 self.frame(frames.encode_reset(number, Code.NO_ERROR))
             self._exchanges.end(number)
         else:
-            self._small(size, now, is_cut=bool(exchange.unsent_bytes))
+            self._charge_small_piece(size, now, is_cut=bool(exchange.unsent_bytes))
             if exchange.unsent_bytes and exchange.may_send > 0:
                 self._ready[number] = None  # behind the others
         return size + frames.HEAD_BYTES
 
-    def _small(self, size: int, now: float, *, is_cut: bool) -> None:
+    def _charge_small_piece(self, size: int, now: float, *, is_cut: bool) -> None:
         """Charge the client's patience for two small cut pieces in a row. A single one may be the rest of a window.
 
         size: the bytes of the piece.

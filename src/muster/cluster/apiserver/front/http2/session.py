@@ -148,7 +148,7 @@ class Session:
         data = frames.remove_padding(frame)
         stream = self._exchanges.get(frame.stream)
         if stream is None or stream.is_received:
-            self._no_stream(frame.stream)
+            self._require_started(frame.stream)
             self._room.give_back(size)
             if stream is not None:
                 self._drop(frame.stream, Code.STREAM_CLOSED, events)
@@ -181,7 +181,7 @@ class Session:
             payload = payload[frames.PRIORITY_BYTES :]
         self._block = frame.stream, frame.flags, bytearray(payload)
         if frame.flags & frames.END_HEADERS:
-            self._headers_end(events, now)
+            self._process_headers(events, now)
 
     def _on_continuation(self, frame: Frame, events: list[Event], now: float) -> None:
         if self._block is None:
@@ -190,22 +190,22 @@ class Session:
         block = self._block[2]
         block += frame.payload
         if len(block) > MAX_HEADER_BYTES:
-            raise self._too_big(frame.stream, "the headers are too big")
+            raise self._make_headers_error(frame.stream, "the headers are too big")
         if frame.flags & frames.END_HEADERS:
-            self._headers_end(events, now)
+            self._process_headers(events, now)
 
-    def _headers_end(self, events: list[Event], now: float) -> None:
+    def _process_headers(self, events: list[Event], now: float) -> None:
         assert self._block is not None
         (number, flags, block), self._block = self._block, None
         try:
             fields = self._decoder.decode(bytes(block))
         except TooLongError as error:
-            raise self._too_big(number, str(error)) from None
+            raise self._make_headers_error(number, str(error)) from None
         except HeaderError as error:
             raise BadConnection(Code.COMPRESSION_ERROR, str(error)) from None
         ends = bool(flags & frames.END_STREAM)
         if number <= self._last:
-            self._trailers(number, ends, events, now)
+            self._process_trailers(number, ends, events, now)
             return
         if number % 2 == 0:
             raise BadConnection(Code.PROTOCOL_ERROR, "a stream with a number of ours")
@@ -213,14 +213,14 @@ class Session:
         if self._leaves:
             return
         self._last_processed = number
-        self._request(number, fields, ends, events, now)
+        self._start_request(number, fields, ends, events, now)
 
-    def _too_big(self, number: int, text: str) -> BadConnection:
+    def _make_headers_error(self, number: int, text: str) -> BadConnection:
         """Return the error of a header list that is too long, and mark its stream so that the client does not retry."""
         self._last_processed = max(self._last_processed, number)
         return BadConnection(Code.ENHANCE_YOUR_CALM, text)
 
-    def _request(self, number: int, fields: list[Field], ends: bool, events: list[Event], now: float) -> None:
+    def _start_request(self, number: int, fields: list[Field], ends: bool, events: list[Event], now: float) -> None:
         size = self._decoder.size
         if (
             len(self._exchanges) >= MAX_STREAMS
@@ -242,11 +242,11 @@ class Session:
         self._exchanges.begin(number, Exchange(*windows, size, head.length, is_received=ends))
         events.append(RequestReceived(number, head, ends))
 
-    def _trailers(self, number: int, ends: bool, events: list[Event], now: float) -> None:
+    def _process_trailers(self, number: int, ends: bool, events: list[Event], now: float) -> None:
         """End a body with trailers, whose content is ignored."""
         stream = self._exchanges.get(number)
         if stream is None:
-            self._no_stream(number)
+            self._require_started(number)
             self._patience.spend(now)
             self._outgoing.frame(frames.encode_reset(number, Code.STREAM_CLOSED))  # else the client waits for an answer
         elif not ends or stream.is_received or (stream.length or stream.received_bytes) != stream.received_bytes:
@@ -262,7 +262,7 @@ class Session:
             self._outgoing.forget(frame.stream)
             events.append(StreamReset(frame.stream))
         else:
-            self._no_stream(frame.stream)
+            self._require_started(frame.stream)
 
     def _on_settings(self, frame: Frame, now: float) -> None:
         if frame.stream:
@@ -270,7 +270,7 @@ class Session:
         if frame.flags & frames.ACK:
             if frame.payload:
                 raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")
-            self._our_settings_came(now)
+            self._on_settings_acknowledged(now)
             return
         self._patience.spend(now)
         self._is_set = True
@@ -278,7 +278,7 @@ class Session:
             self._set(name, value, now)
         self._outgoing.frame(frames.encode_head(0, frames.SETTINGS, frames.ACK, 0))
 
-    def _our_settings_came(self, now: float) -> None:
+    def _on_settings_acknowledged(self, now: float) -> None:
         if not self._is_set:
             raise BadConnection(Code.PROTOCOL_ERROR, "the first frame has no settings")
         if self._room.is_known:  # the client has acknowledged them before
@@ -311,7 +311,7 @@ class Session:
             return
         stream = self._exchanges.get(frame.stream)
         if stream is None:
-            self._no_stream(frame.stream)
+            self._require_started(frame.stream)
         elif not size or stream.may_send + size > MAX_WINDOW:
             self._drop(frame.stream, Code.FLOW_CONTROL_ERROR if size else Code.PROTOCOL_ERROR, events)
         else:
@@ -390,7 +390,7 @@ class Session:
 
     # -- the end
 
-    def _no_stream(self, number: int) -> None:
+    def _require_started(self, number: int) -> None:
         """Raise `BadConnection` for a frame of a stream that never started. A frame of an ended stream is harmless."""
         if not number or number > self._last or number % 2 == 0:
             raise BadConnection(Code.PROTOCOL_ERROR, "a frame of a stream that has not begun")

@@ -92,7 +92,11 @@ class Spdy:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._stream, self._last, self._left = 0, False, 0  # facts about the data frame that is being received
+        self._read_stream_number, self._last, self._left = (
+            0,
+            False,
+            0,
+        )  # facts about the data frame that is being received
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
@@ -117,7 +121,7 @@ class Spdy:
                     raise SpdyError(f"a control frame is longer than {MAX_CONTROL_BYTES} bytes")
                 if len(self._buffer) < end:
                     return events
-                events += self._control(self._consume(end))
+                events += self._process_control_frame(self._consume(end))
 
     def answers(self) -> bytes:
         """Return the frames that the protocol itself requires as responses (echoes of pings), and clear them."""
@@ -145,16 +149,16 @@ class Spdy:
     def _begin_data(self) -> list[Event]:
         """Read the head of a data frame; an empty frame is complete with its head."""
         head = self._consume(8)
-        self._stream, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
+        self._read_stream_number, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
         self._left = int.from_bytes(head[5:], "big")
-        return [] if self._left else [Data(self._stream, b"", self._last)]
+        return [] if self._left else [Data(self._read_stream_number, b"", self._last)]
 
     def _read_data(self) -> Data:
         data = self._consume(min(self._left, len(self._buffer)))
         self._left -= len(data)
-        return Data(self._stream, data, self._last and not self._left)
+        return Data(self._read_stream_number, data, self._last and not self._left)
 
-    def _control(self, frame: bytes) -> list[Event]:
+    def _process_control_frame(self, frame: bytes) -> list[Event]:
         flags, body = frame[4], frame[8:]
         version, kind = int.from_bytes(frame[:2], "big") & 0x7FFF, int.from_bytes(frame[2:4], "big")
         if version != _VERSION:
@@ -163,19 +167,19 @@ class Spdy:
             case _Kind.SYN_STREAM:
                 return [self._open_stream(flags, body)]
             case _Kind.RST_STREAM:
-                return [Reset(_stream(body, 8))]
+                return [Reset(_read_stream_number(body, 8))]
             case _Kind.PING:
                 self._answers.append(frame)
                 return []
             case _Kind.HEADERS:  # no client sends them, but decompressing them advances the shared compression state
-                stream = _stream(body, 4)
+                stream = _read_stream_number(body, 4)
                 self._parse_headers(body[4:])
                 return [Data(stream, b"", last=True)] if flags & _FIN else []
             case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and unknown frames are ignored
                 return []
 
     def _open_stream(self, flags: int, body: bytes) -> Opened:
-        stream = _stream(body, 10)
+        stream = _read_stream_number(body, 10)
         if stream % 2 == 0 or stream <= self._newest:
             raise SpdyError(f"stream {stream} cannot be opened after stream {self._newest}")
         self._newest = stream
@@ -216,7 +220,7 @@ def _encode_control_frame(kind: _Kind, body: bytes) -> bytes:
     return head + len(body).to_bytes(3, "big") + body
 
 
-def _stream(body: bytes, least: int) -> int:
+def _read_stream_number(body: bytes, least: int) -> int:
     if len(body) < least:
         raise SpdyError("a frame is too short")
     return int.from_bytes(body[:4], "big") & 0x7FFFFFFF

@@ -21,12 +21,12 @@ async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: C
     Raises `ApiError` (400, 403) if the connection cannot be upgraded.
     """
     try:
-        await _hold(tunnel, headers, caller)
+        await _hold_conversation(tunnel, headers, caller)
     finally:
         tunnel.ended()
 
 
-async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
+async def _hold_conversation(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
     upgrade = upgrade_of(headers)
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
