@@ -176,7 +176,7 @@ async def delete(client: Client, what: Deletion, clock: Clock) -> list[str]:
         is_used = any(one.endswith("continues") for one in what.using)
         if not is_used:
             await wait_for_result(partial(_is_gone, client, what.cluster), clock, _RELEASE_SECONDS)
-        later = " once what runs has ended" if is_used else ""
+        later = " when its running jobs have ended" if is_used else ""
         sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
     return sentences
 
