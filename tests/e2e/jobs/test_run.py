@@ -229,7 +229,7 @@ def test_a_submission_without_an_answer_names_the_job_that_may_be_left(shared_up
             answers.lost.set()
         _, said = running.communicate(timeout=60)
     where = f"lost-{presses} -n default"
-    advice = f"lost-{presses} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}\n"
+    advice = f"lost-{presses} may have been submitted; inspect it: muster why {where}; end it: muster cancel {where}\n"
     assert said.endswith(advice)
     assert running.returncode == (130 if presses == 2 else 1)
     shared_up("cancel", f"lost-{presses}")

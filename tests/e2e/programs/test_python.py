@@ -393,7 +393,7 @@ def test_a_cancelled_submission_whose_answer_is_lost_says_which_job_may_be_left(
         """,
     )
     [cancelled, warning] = said.splitlines()
-    advice = "look at it: muster why lost -n default; end it: muster cancel lost -n default"
+    advice = "inspect it: muster why lost -n default; end it: muster cancel lost -n default"
     assert cancelled == "cancelled"
     assert warning == f"the submission was cancelled: {text}; lost may have been submitted; {advice}"
     empty_up("cancel", "--delete", "lost", "-n", "default")

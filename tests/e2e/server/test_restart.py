@@ -30,7 +30,7 @@ def test_jobs_go_on_under_the_new_server(muster, tmp_path):
     muster("run", "--detach", "--name", "survivor", "--", "sh", "-c", script)
     wait_until_running(muster, "survivor")
     done = muster("restart")
-    assert f"replacing process {before}; what it runs goes on" in done.stderr
+    assert f"replacing process {before}; its jobs continue" in done.stderr
     assert done.stdout.startswith("ready: https://127.0.0.1:")
     assert Home(muster.home).server_pid() not in (None, before)
     assert nodes(muster) == ["node-0", "node-1"]

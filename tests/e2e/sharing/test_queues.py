@@ -232,14 +232,14 @@ def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_no
     refused = up("queue", "delete", "blue", check=False)
     assert (refused.returncode, refused.stdout) == (2, "")
     for words in (
-        "localqueue/blue of namespace default goes",
+        "localqueue/blue of namespace default will be deleted",
         "job second continues",
         "job third does not start any more",
     ):
         assert words in refused.stderr
     done = up("queue", "delete", "blue", "--yes")
     assert done.stdout == (
-        "localqueue/blue (namespace default) deleted\nclusterqueue/blue deleted once what runs has ended\n"
+        "localqueue/blue (namespace default) deleted\nclusterqueue/blue deleted when its running jobs have ended\n"
     )
     until(up, "second", "Running")
     up("cancel", "third")

@@ -86,7 +86,7 @@ def read_file(page: str, kind: str) -> str:
 
 
 def test_the_configuration_on_its_page_is_one() -> None:
-    assert load(read_file("configuration.md", "Configuration")).muster.elastic_indexed_jobs == "Upstream"
+    assert load(read_file("configuration.md", "Configuration")).muster.scheduling.scoring_strategy == "LeastAllocated"
 
 
 def test_the_audit_policy_on_its_page_is_one() -> None:

@@ -257,7 +257,7 @@ async def test_the_way_back_from_a_stopped_queue_is_named(world: World):
     session = await cluster(world)
     await queue(world, "team", "4")
     local, way_back = "localqueue/team (namespace default)", "start it again with: muster queue resume team"
-    stopped = "nothing starts from it any more, what runs goes on"
+    stopped = "its waiting jobs do not start, and its running jobs continue"
 
     async def resume(*, cluster: bool) -> str:
         return await set_stop_policy(session, "team", "None", cluster=cluster)

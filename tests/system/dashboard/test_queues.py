@@ -255,7 +255,7 @@ async def test_a_queue_is_stopped_and_started_again(world: World) -> None:
         assert "Stop ClusterQueue vision?" in asks
         assert "2 jobs run from it now" in asks
         said = await viewer.act("/queues/cluster/vision/stop", {"running": "continue"})
-        assert said.startswith("clusterqueue/vision stopped: nothing starts from it any more")
+        assert said.startswith("clusterqueue/vision stopped: its waiting jobs do not start")
         assert await viewer.find_next("/queues/cluster/vision/stop") == "/ui/queues/cluster/vision"
         await world.settle(1)
         assert "Start again" in await viewer.text("/queues/cluster/vision")

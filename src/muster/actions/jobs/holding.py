@@ -23,7 +23,7 @@ from muster.runtime.client import Client
 
 _STOPPED = {
     "Hold": "stopped: its waiting jobs do not start, and its running jobs continue",
-    "HoldAndDrain": "stopped and drained: what runs is stopped and waits",
+    "HoldAndDrain": "stopped and drained: its running jobs stop, and wait",
 }
 
 

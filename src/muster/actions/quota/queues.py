@@ -176,7 +176,7 @@ async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
         is_used = any(one.endswith("continues") for one in deletion.using)
         if not is_used:
             await wait_for_result(partial(_is_gone, client, deletion.cluster), clock, _RELEASE_SECONDS)
-        later = " once what runs has ended" if is_used else ""
+        later = " when its running jobs have ended" if is_used else ""
         sentences.append(f"clusterqueue/{deletion.cluster.metadata.name} deleted{later}")
     return sentences
 

@@ -128,7 +128,7 @@ def may_have_created(error: BaseException | None) -> bool:
 def describe_possible_job(gang: Gang) -> str:
     """Return a sentence that the server may have created a gang's job, and how to inspect and end the job."""
     where = f"{gang.name} -n {gang.namespace}" if gang.namespace else gang.name
-    return f"{gang.name} may have been submitted; look at it: muster why {where}; end it: muster cancel {where}"
+    return f"{gang.name} may have been submitted; inspect it: muster why {where}; end it: muster cancel {where}"
 
 
 async def foresee(session: Session, job: JobRecord, say: Callable[[str], None]) -> NeverVerdict:

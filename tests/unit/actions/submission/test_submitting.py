@@ -236,7 +236,7 @@ def test_a_cronjob_has_a_submitter_as_other_jobs_have():
 def test_an_error_after_which_the_job_may_exist_says_so(error, expected):
     server = MemoryServer()
     server.fault = lambda request: error if request.method == "POST" else None
-    advice = "train may have been submitted; look at it: muster why train -n ns; end it: muster cancel train -n ns"
+    advice = "train may have been submitted; inspect it: muster why train -n ns; end it: muster cancel train -n ns"
     with pytest.raises(type(error), match=f"^{expected}; {advice}$"):
         submitted(server, Gang("train", ["x"], namespace="ns", workers=2))
 

@@ -26,7 +26,7 @@ async def submit_cron_job(session: Session, gang: Gang, *, on_this_machine: bool
     first = parse(gang.schedule, None).next(RealClock().now()) if on_this_machine else None
     when = f", first at {_format_moment(first)}" if first is not None else ", in the cluster's time zone"
     say(f"{gang.name} starts at {gang.schedule}{when}")
-    say(f"look at it:  muster why {gang.name}\nits jobs:    muster ps\nstop it:     muster cancel {gang.name}")
+    say(f"inspect it:  muster why {gang.name}\nits jobs:    muster ps\nstop it:     muster cancel {gang.name}")
     return 0
 
 

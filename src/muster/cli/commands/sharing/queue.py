@@ -308,7 +308,10 @@ def delete(name: str, yes: bool, **options: Any) -> None:
                 click.echo(line)
 
     deletion = ask(look())
-    local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in deletion.local]
+    local = [
+        f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} will be deleted"
+        for one in deletion.local
+    ]
     kind = "localqueue" if deletion.cluster is None else "clusterqueue"
     if not ask_to_go_on(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
         raise click.ClickException("nothing was done")

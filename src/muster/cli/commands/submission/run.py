@@ -392,7 +392,7 @@ async def _stay(
         if forecast:
             say(forecast)
         name = gang.name
-        say(f"follow it:  muster logs -f {name}\nlook at it: muster ps\nstop it:    muster cancel {name}")
+        say(f"follow it:  muster logs -f {name}\nlist jobs:  muster ps\nstop it:    muster cancel {name}")
         if cancelling.leave_job():
             return Ending(0, "")
     return await _follow(session, gang, created, line)

@@ -9,8 +9,8 @@ import pytest
 from muster.cluster.nodes.disk.complaints import describe_os_error, naming_path
 
 NO_ROOM = (
-    "No space left on device on /proc: free some there (see df -h and df -i of /proc), and the pod continues by itself; "
-    "the node could not write /proc/pods/token"
+    "No space left on device on /proc: free some there (see df -h and df -i of /proc), and the pod continues by itself"
+    "; the node could not write /proc/pods/token"
 )
 NO_QUOTA = (
     "Disk quota exceeded on /proc: free some there (see quota -s), and the pod continues by itself; "
