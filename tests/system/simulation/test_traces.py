@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.documents import PEERS
 
+from muster.cli.commands.forecasts.simulate import command
 from muster.simulation.outcome.report import write_report
 from muster.simulation.runs import list_cases, simulate_all
 from muster.simulation.scenario.source import ScenarioError
@@ -108,6 +110,13 @@ def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
         "ada",
         "bob",
     ]
+
+
+def test_the_name_of_a_job_that_could_never_run_is_safe_for_terminals(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
+    (tmp_path / "jobs.csv").write_text(JOBS_HEAD + "a\x1b]0;b\x07,0,10,1,9,0,ada\n")
+    done = CliRunner().invoke(command, [str(tmp_path / "scenario.yaml")])
+    assert "log-a\\x1b]0;b\\x07 could never run: " in done.stderr
 
 
 def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):

@@ -310,10 +310,14 @@ def _make_row(name: str, group: "GroupSummary", counts: Sequence[str]) -> tuple[
 
 def _list_remarks(outcome: "Report") -> list[str]:
     """Return remarks that the table does not contain: jobs that could never run, cut-offs, and the assertions."""
+    from muster.insight.text import escape_controls
     from muster.simulation.outcome.verdicts import format_verdict
 
     never = [one for one in outcome.waiting if one.never]
-    lines = [*outcome.remarks, *(f"{one.name} could never run: {one.why}" for one in never[:_NAMED])]
+    names = (
+        f"{escape_controls(one.name)} could never run: {one.why}" for one in never[:_NAMED]
+    )  # a log may say anything
+    lines = [*outcome.remarks, *names]
     if len(never) > _NAMED:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:
