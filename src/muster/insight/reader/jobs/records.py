@@ -19,8 +19,7 @@ async def record_named(client: Client, name: str, namespace: str, kind: Kind[Any
 
     Raises `ApiError` if there is no such job, or the user may not see it.
     """
-    job_set = await get_or_none(client, JOB_SET, name, namespace) if kind is not JOB else None
-    if job_set is not None:
+    if kind is not JOB and (job_set := await get_or_none(client, JOB_SET, name, namespace)) is not None:
         return await read_record(client, job_set)
     job: Job = await client.get(JOB, name, namespace)
     return record_of(job)
