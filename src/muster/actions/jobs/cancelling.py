@@ -1,6 +1,7 @@
 """Cancel jobs, trials of sweeps, pod groups and CronJobs; delete jobs and CronJobs on request."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from muster.actions.jobs.podgroups import HAS_ENDED, Cancellation, cancel_pods, 
 from muster.actions.rights import Right, has_right
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
+from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import controller_of
 from muster.api.ours.trials import CANCELLED_ANNOTATION, Array, cancelled_of
@@ -33,43 +35,46 @@ _STARTS_NO_MORE = Cancellation("cancelled: it starts no more jobs until it is re
 
 
 async def cancel(
-    client: Client, name: str, namespace: str, *, delete: bool = False, is_cron_job: bool = False, uid: str = ""
+    client: Client, name: str, namespace: str, *, delete: bool = False, kind: Kind[Any] | None = None, uid: str = ""
 ) -> str:
     """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome with a hint about `--delete`.
 
     delete: whether to delete the job, or the CronJob with its jobs, as well.
-    is_cron_job: whether the name is the name of a CronJob, even if a job has the same name.
+    kind: the kind that has this name: CronJob, Job or JobSet; None for a job, or else a CronJob.
     uid: the UID of the job; "" for any job or CronJob of this name.
 
     Raises `ApiError`, `TransportError`.
     """
-    done = await _cancel_named(client, name, namespace, delete=delete, is_cron_job=is_cron_job, uid=uid)
+    done = await _cancel_named(client, name, namespace, delete=delete, kind=kind, uid=uid)
     return f"{done.outcome} (--delete removes {done.rest})" if done.rest else done.outcome
 
 
 async def _cancel_named(
-    client: Client, name: str, namespace: str, *, delete: bool, is_cron_job: bool, uid: str
+    client: Client, name: str, namespace: str, *, delete: bool, kind: Kind[Any] | None, uid: str
 ) -> Cancellation:
-    if is_cron_job:
+    if kind is CRON_JOB:
         return await cancel_cron_job(client, await client.get(CRON_JOB, name, namespace), delete=delete)
     try:
-        return await cancel_job(client, name, namespace, delete=delete, uid=uid)
+        return await cancel_job(client, name, namespace, delete=delete, kind=kind, uid=uid)
     except ApiError as error:
         if error.code != 404 or uid or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
             raise
     return await cancel_cron_job(client, cron_job, delete=delete)
 
 
-async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool = False, uid: str = "") -> Cancellation:
+async def cancel_job(
+    client: Client, name: str, namespace: str, *, delete: bool = False, kind: Kind[Any] | None = None, uid: str = ""
+) -> Cancellation:
     """End a job gracefully, or delete a pod group. A CronJob of the same name is not changed.
 
     delete: whether to delete the job as well.
+    kind: Job or JobSet, if a list has shown it; None for any job of this name.
     uid: the UID of the job; "" for any job of this name.
 
     Raises `ApiError` (409 for another job of this name), `TransportError`.
     """
     try:
-        return await _end_job(client, name, namespace, delete=delete, uid=uid)
+        return await _end_job(client, name, namespace, delete=delete, kind=kind, uid=uid)
     except ApiError as error:
         if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
             raise
@@ -77,7 +82,9 @@ async def cancel_job(client: Client, name: str, namespace: str, *, delete: bool 
     return await cancel_pods(client, workload, also_finished=delete)
 
 
-async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, uid: str) -> Cancellation:
+async def _end_job(
+    client: Client, name: str, namespace: str, *, delete: bool, kind: Kind[Any] | None, uid: str
+) -> Cancellation:
     """End a job gracefully; return the outcome, also if the job had ended already.
 
     In an embedded cluster the job's status gets a Failed condition. Its controller then ends the pods, and the node
@@ -88,7 +95,7 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, u
     Raises `ApiError`.
     """
     if delete or not await is_embedded(client):
-        job = await get_job(client, name, namespace, uid)
+        job = await get_job(client, name, namespace, uid, kind)
         await client.delete(job.kind, name, namespace, propagation="Foreground", uid=job.metadata.uid)
         return Cancellation("deleted" if delete else "cancelled")
 
@@ -106,7 +113,7 @@ async def _end_job(client: Client, name: str, namespace: str, *, delete: bool, u
             raise ApiError(msgspec.structs.replace(error.status, message=advice)) from None
         return Cancellation("cancelled")
 
-    return await rewrite_object(client, name, namespace, end, uid)
+    return await rewrite_object(client, name, namespace, end, uid, kind)
 
 
 async def cancel_trials(client: Client, name: str, namespace: str, indexes: str, *, uid: str = "") -> str:
@@ -198,7 +205,7 @@ async def _end_if_present(client: Client, job: Job) -> None:
     """End a Job if it still exists. Another Job with the same name is not changed. Raises `ApiError`."""
     meta = job.metadata
     try:
-        await _end_job(client, meta.name, meta.namespace, delete=False, uid=meta.uid)
+        await _end_job(client, meta.name, meta.namespace, delete=False, kind=JOB, uid=meta.uid)
     except ApiError as error:
         if error.code not in (404, 409):
             raise

@@ -23,15 +23,16 @@ from muster.runtime.client import Client
 _MOST_NAMES = 500  # The maximum number of existing names to compare an unknown name with.
 
 
-async def get_job(client: Client, name: str, namespace: str, uid: str = "") -> JobRecord:
+async def get_job(client: Client, name: str, namespace: str, uid: str = "", kind: Kind[Any] | None = None) -> JobRecord:
     """Return the job with this name.
 
     uid: the UID of the job; "" for any job of this name.
+    kind: the kind of the job if a list has shown it; None for a JobSet, or else a Job.
 
     Raises `ApiError`: 404 if there is no such job, with the most similar name; 409 if the job has another UID.
     """
     try:
-        job = await record_named(client, name, namespace)
+        job = await record_named(client, name, namespace, kind)
     except ApiError as error:
         if error.code != 404:
             raise

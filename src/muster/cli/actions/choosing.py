@@ -20,16 +20,16 @@ async def jobs_alike(
 ) -> list[dict[str, Any]]:
     """Return the rows of the namespace's jobs that have these labels, states, queue and user.
 
-    An empty argument matches any job. Workloads without a job never match, because only their owner can end them.
-    Raises `ApiError`, `TransportError`.
+    Each row also has the `kind` of the job. An empty argument matches any job. Workloads without a job never match,
+    because only their owner can end them. Raises `ApiError`, `TransportError`.
     """
     from muster.cli.commands.observation.ps import select_rows
 
-    names: set[str] = set()
-    kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
-    for kind, own in kinds:
+    kinds: dict[str, Kind[Any]] = {}
+    of_jobs: tuple[tuple[Kind[Any], str], ...] = ((JOB, f"!{JOBSET_NAME}"), (JOB_SET, ""))
+    for kind, own in of_jobs:
         both = ",".join(filter(None, (labels, own)))
         objects = await list_or_none(session.client, kind.seen_as(Object), session.namespace, labels=both)
-        names |= {one.metadata.name for one in objects or ()}
-    rows = await job_rows(session.client, session.namespace, RealClock().now(), say) if names else []
-    return select_rows(rows, names, states, queue, user)
+        kinds |= {one.metadata.name: kind for one in objects or ()}
+    rows = await job_rows(session.client, session.namespace, RealClock().now(), say) if kinds else []
+    return [row | {"kind": kinds[row["name"]]} for row in select_rows(rows, kinds, states, queue, user)]

@@ -1,12 +1,14 @@
 """Write Events about objects, for people to read (`kubectl describe`).
 
 Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender passes
-them to the correlator and writes them. When the server cannot keep up, new occurrences are dropped and counted.
+them to the correlator and writes a few at a time, at most one about each object. When the server cannot keep up, new
+occurrences are dropped and counted.
 """
 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -24,6 +26,8 @@ from muster.runtime.transport import ClosedError, TransportError
 EventType = Literal["Normal", "Warning"]
 
 BUFFER_SIZE = 1000
+# The most Events to write at a time, so that they share a commit of the store.
+AT_ONCE = 8
 FLUSH_SECONDS = 5.0
 # A dozen attempts over some two minutes, as in client-go; then the event is dropped.
 TRIES = 12
@@ -64,6 +68,7 @@ class EventSink:
         self._random = random
         self._correlator = Correlator()
         self._buffer: deque[tuple[Occurrence, datetime]] = deque()
+        self._under_way = 0
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -90,11 +95,18 @@ class EventSink:
             await self._wake.wait()
             self._wake.clear()
             while self._buffer:
-                occurrence, when = self._buffer.popleft()
-                sighting = self._correlator.correlate(occurrence, when)
-                if sighting is not None:
-                    await self._write(occurrence, sighting)
+                await asyncio.gather(*(self._write(*each) for each in self._take_batch()))
             self._idle.set()
+
+    def _take_batch(self) -> Iterable[tuple[Occurrence, datetime]]:
+        """Remove the first occurrences from the buffer, each about another object, so that its Events stay in order."""
+        batch: dict[tuple[str, str, str], tuple[Occurrence, datetime]] = {}
+        while self._buffer and len(batch) < AT_ONCE:
+            about = self._buffer[0][0].regarding
+            if (key := (about.kind, about.namespace, about.name)) in batch:
+                break
+            batch[key] = self._buffer.popleft()
+        return batch.values()
 
     async def stop(self) -> None:
         """Write the remaining occurrences, for a few seconds at most."""
@@ -104,25 +116,33 @@ class EventSink:
             async with asyncio.timeout(FLUSH_SECONDS):
                 await self._idle.wait()
         except TimeoutError:
-            self.dropped += len(self._buffer) + 1
+            self.dropped += len(self._buffer) + self._under_way
             self._buffer.clear()
             log.warning("%s: events lost at the end, the server did not take them in time", self.name)
             if self._task:
                 self._task.cancel()
 
-    async def _write(self, occurrence: Occurrence, sighting: Sighting) -> None:
+    async def _write(self, occurrence: Occurrence, when: datetime) -> None:
+        if (sighting := self._correlator.correlate(occurrence, when)) is None:
+            return
+        self._under_way += 1
+        is_written = await self._try_to_write(occurrence, sighting)
+        self._under_way -= 1
+        self.dropped += not is_written
+
+    async def _try_to_write(self, occurrence: Occurrence, sighting: Sighting) -> bool:
+        """Write an Event, and retry if the server is away; return whether it was written."""
         for attempt in range(1, TRIES + 1):
             try:
                 await self._send(occurrence, sighting)
             except (ApiError, TransportError) as error:
                 if _is_final(error):
                     log.debug("event about %s dropped: %s", occurrence.regarding.name, error)
-                    self.dropped += 1
-                    return
+                    return False
                 await self._clock.sleep(_RETRY.delay(attempt, self._random))
             else:
-                return
-        self.dropped += 1
+                return True
+        return False
 
     async def _send(self, occurrence: Occurrence, sighting: Sighting) -> None:
         """Raise the count of the Event, or create the Event if it does not exist (any more)."""

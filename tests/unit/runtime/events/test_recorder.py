@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 from tests.unit.runtime.conftest import MemoryServer, busy, down
 
@@ -12,7 +13,7 @@ from muster.api.core import EVENT, NODE, POD, Node, Pod
 from muster.api.meta import ObjectMeta
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.events.recorder import BUFFER_SIZE, FLUSH_SECONDS, EventSink
+from muster.runtime.events.recorder import AT_ONCE, BUFFER_SIZE, FLUSH_SECONDS, EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.objects import make_reference
 from muster.runtime.transport import ClosedError, Request, Response
@@ -104,6 +105,30 @@ def test_repetition_is_one_object(server: MemoryServer) -> None:
             "00:00:30Z",
         )
         assert [request.method for request in server.requests] == ["POST", "PATCH", "PATCH", "PATCH"]
+
+    run(test)
+
+
+class Slow(MemoryServer):
+    """Takes a second for each request, and any number of requests at a time."""
+
+    async def request(self, request: Request) -> Response:
+        await CLOCK.sleep(1)
+        return await super().request(request)
+
+
+@pytest.mark.parametrize(("objects", "seconds"), [(2 * AT_ONCE, 2), (1, 2 * AT_ONCE)])
+def test_events_about_different_objects_are_written_together(objects: int, seconds: int) -> None:
+    async def test() -> None:
+        server = Slow()
+        async with running(server) as sink:
+            for number in range(2 * AT_ONCE):
+                about = msgspec.structs.replace(POD_1, name=f"p-{number % objects}")
+                sink.recorder("test").event(about, "Normal", "Pulled", "again", series=True)
+            await CLOCK.sleep(seconds - 0.5)
+            assert len(server.requests) == 2 * AT_ONCE - min(objects, AT_ONCE)
+            await CLOCK.sleep(1)
+        assert sum(event["count"] for event in events(server)) == 2 * AT_ONCE
 
     run(test)
 

@@ -1,6 +1,7 @@
 """`muster cancel`: end jobs."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from muster.cli.names.examples import format_examples
 from muster.cli.names.selecting import add_selection_options
 from muster.cli.names.types import name_or_cron_job
 from muster.cli.session import ask, connect, target_options
+
+if TYPE_CHECKING:
+    from muster.api.kinds import Kind
 
 
 @click.command(
@@ -50,14 +54,13 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, in
         raise click.UsageError("name jobs, or select them with --all, --selector, --queue, --state or --user")
     if index and (len(jobs) != 1 or delete or "/" in jobs[0]):
         raise click.UsageError("--index: name one job, without --delete, which removes the whole job")
-    if not jobs:
-        jobs = _choose_jobs(target, options, delete=delete, yes=yes)
-    if jobs:
-        ask(_cancel(target, jobs, index=index, delete=delete))
+    kinds = dict.fromkeys(jobs) if jobs else _choose_jobs(target, options, delete=delete, yes=yes)
+    if kinds:
+        ask(_cancel(target, kinds, index=index, delete=delete))
 
 
-def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
-    """Return the names of the jobs that the options select, after asking the user; empty if there are no such jobs.
+def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> "dict[str, Kind[Any]]":
+    """Return the names and kinds of the jobs that the options select, after asking the user; empty if there are none.
 
     Raises an error of click if the user does not agree.
     """
@@ -67,11 +70,11 @@ def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: 
     rows = [row for row in ask(_find_jobs(target, options)) if delete or row["state"] not in OVER]
     if not rows:
         say("no such jobs" if delete else "no such jobs are unfinished")
-        return ()
+        return {}
     what = f"{'delete' if delete else 'cancel'} {len(rows)} {'job' if len(rows) == 1 else 'jobs'}"
     shown = [f"{row['name']} ({row['state']})" for row in rows]
     if ask_to_go_on(f"{what} of namespace {rows[0]['namespace']}", shown, yes=yes):
-        return tuple(row["name"] for row in rows)
+        return {row["name"]: row["kind"] for row in rows}
     raise click.ClickException("nothing was done")
 
 
@@ -82,19 +85,26 @@ async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, 
         return await jobs_alike(session, options["selector"], options["states"], options["queue"], options["user"])
 
 
-async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: bool) -> None:
+async def _cancel(target: Target, kinds: "Mapping[str, Kind[Any] | None]", *, index: str, delete: bool) -> None:
+    """Cancel the jobs of these names, or the trials `index` of the only one.
+
+    kinds: the kinds of the jobs by name, where a list has shown them.
+    """
     from muster.actions.jobs.cancelling import cancel, cancel_trials
+    from muster.api.batch import CRON_JOB
     from muster.cli.actions.each import act_on_each
 
     async with connect(target) as session:
         if index:
-            outcome = await cancel_trials(session.client, jobs[0], session.namespace, index)
-            click.echo(f"{jobs[0]} {outcome}")
+            [job] = kinds
+            outcome = await cancel_trials(session.client, job, session.namespace, index)
+            click.echo(f"{job} {outcome}")
             return
 
         async def end(name: str) -> str:
-            kind, _, rest = name.rpartition("/")
-            outcome = await cancel(session.client, rest, session.namespace, delete=delete, is_cron_job=bool(kind))
+            prefix, _, rest = name.rpartition("/")
+            kind = CRON_JOB if prefix else kinds[name]
+            outcome = await cancel(session.client, rest, session.namespace, delete=delete, kind=kind)
             return f"{rest} {outcome}"
 
-        await act_on_each(jobs, end)
+        await act_on_each(kinds, end)

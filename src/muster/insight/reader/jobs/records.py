@@ -1,6 +1,7 @@
 """Read jobs from any cluster: Jobs, and JobSets if the cluster serves them."""
 
 from collections.abc import Collection
+from typing import Any
 
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet
@@ -11,13 +12,14 @@ from muster.insight.record import JobRecord, record_of, records_of
 from muster.runtime.client import Client
 
 
-async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
+async def record_named(client: Client, name: str, namespace: str, kind: Kind[Any] | None = None) -> JobRecord:
     """Return the job of a name: a JobSet, or else a Job.
+
+    kind: the kind of the job if a list has shown it, so that no JobSet of this name is looked for if it is a Job.
 
     Raises `ApiError` if there is no such job, or the user may not see it.
     """
-    job_set = await get_or_none(client, JOB_SET, name, namespace)
-    if job_set is not None:
+    if kind is not JOB and (job_set := await get_or_none(client, JOB_SET, name, namespace)) is not None:
         return await read_record(client, job_set)
     job: Job = await client.get(JOB, name, namespace)
     return record_of(job)
