@@ -47,6 +47,7 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 from muster.runtime.process.accounts import Account
+from muster.runtime.process.descriptors import allow_descriptors
 
 if TYPE_CHECKING:  # this module imports HTTP, which a cluster of one command does not need
     from muster.cluster.entrance import Entrance
@@ -117,6 +118,7 @@ class Running(Struct, frozen=True):
 @asynccontextmanager
 async def run_ephemeral_cluster() -> AsyncIterator[Running]:
     """Run a cluster in memory with one process node, in a temporary home, while the context is open."""
+    allow_descriptors()
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:

@@ -110,6 +110,11 @@ def test_utf8_is_read_where_python_reads_ascii_alone(muster, tmp_path):
     assert (done.returncode, done.stdout) == (0, f"✓ ü {tmp_path}/zürich\n")
 
 
+def test_a_cluster_of_the_run_itself_has_the_files_for_many_workers(muster):
+    done = shell(muster, "ulimit -S -n 100; timeout -k 1 50 muster run --workers 24 -- echo here | sort -u | wc -l")
+    assert done.stdout == "24\n", done.stderr[-2000:]
+
+
 def test_a_worker_of_a_caller_without_a_home_gets_that_of_the_account(muster):
     done = shell(muster, "env -u HOME muster run -- sh -c 'echo $HOME'")  # as a system unit of systemd runs it
     assert (done.returncode, done.stdout) == (0, f"{pwd.getpwuid(os.getuid()).pw_dir}\n")
