@@ -63,7 +63,8 @@ def _list_marked_templates(value: Any) -> Iterator[Json]:
         for item in value:
             yield from _list_marked_templates(item)
     elif isinstance(value, dict):
-        if POD_SET_LABEL in mapping_at(value, "metadata", "labels"):
+        name = mapping_at(value, "metadata", "labels").get(POD_SET_LABEL)
+        if isinstance(name, str) and isinstance(value.get("spec"), dict):
             yield value
         else:
             for item in value.values():
