@@ -28,6 +28,7 @@ from muster.api.kueue import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
+from muster.api.members import mapping_at, select_members
 from muster.api.ours.creation import CREATED_ANNOTATION
 from muster.api.ours.decisions import Decision
 from muster.api.ours.elastic import ELASTIC_ANNOTATION
@@ -154,22 +155,22 @@ def reduce_object(kind: Kind[Any], document: Document) -> Document | None:
         return None
     if kind == NODE:
         return head | {
-            "spec": _pick(spec, ("taints", "unschedulable")),
-            "status": _pick(status, _NODE_STATUS) | {"conditions": _reduce_conditions(status)},
+            "spec": select_members(spec, ("taints", "unschedulable")),
+            "status": select_members(status, _NODE_STATUS) | {"conditions": _reduce_conditions(status)},
         }
     if kind == POD:
-        return head | {"spec": _reduce_pod_spec(spec), "status": _pick(status, _POD_STATUS)}
+        return head | {"spec": _reduce_pod_spec(spec), "status": select_members(status, _POD_STATUS)}
     if kind == WORKLOAD:
         podsets = [one | {"template": _reduce_template(one.get("template") or {})} for one in spec.get("podSets") or ()]
-        reduced_status = _pick(status, _WORKLOAD_STATUS) | {"conditions": _reduce_conditions(status)}
+        reduced_status = select_members(status, _WORKLOAD_STATUS) | {"conditions": _reduce_conditions(status)}
         return head | {"spec": spec | {"podSets": podsets}, "status": reduced_status}
     if kind == JOB_SET:
         roles = [
-            _pick(one, ("name", "replicas"))
-            | {"template": {"spec": _reduce_job_spec(_get_nested(one, "template", "spec"))}}
+            select_members(one, ("name", "replicas"))
+            | {"template": {"spec": _reduce_job_spec(mapping_at(one, "template", "spec"))}}
             for one in spec.get("replicatedJobs") or ()
         ]
-        return head | {"spec": _pick(spec, ("suspend", "managedBy")) | {"replicatedJobs": roles}}
+        return head | {"spec": select_members(spec, ("suspend", "managedBy")) | {"replicatedJobs": roles}}
     return head | {"spec": _reduce_job_spec(spec)}
 
 
@@ -181,32 +182,22 @@ def _is_finished(status: Document) -> bool:
     )
 
 
-def _get_nested(document: Document, *path: str) -> Document:
-    for step in path:
-        document = document.get(step) or {}
-    return document
-
-
-def _pick(document: Document, fields: tuple[str, ...]) -> dict[str, Any]:
-    return {field: document[field] for field in fields if field in document}
-
-
 def _reduce_meta(meta: Document) -> dict[str, Any]:
     annotations = {
         name: text
         for name, text in (meta.get("annotations") or {}).items()
         if name in _ANNOTATIONS or name.startswith(_ANNOTATION_PREFIXES)
     }
-    owners = [_pick(one, _OWNER) for one in meta.get("ownerReferences") or ()]
+    owners = [select_members(one, _OWNER) for one in meta.get("ownerReferences") or ()]
     return (
-        _pick(meta, _META)
+        select_members(meta, _META)
         | ({"annotations": annotations} if annotations else {})
         | ({"ownerReferences": owners} if owners else {})
     )
 
 
 def _reduce_conditions(status: Document) -> list[dict[str, Any]]:
-    return [_pick(one, _CONDITION) for one in status.get("conditions") or ()]
+    return [select_members(one, _CONDITION) for one in status.get("conditions") or ()]
 
 
 def _reduce_template(template: Document) -> dict[str, Any]:
@@ -217,7 +208,7 @@ def _reduce_template(template: Document) -> dict[str, Any]:
 
 
 def _reduce_job_spec(spec: Document) -> dict[str, Any]:
-    return _pick(spec, _JOB_SPEC) | {"template": _reduce_template(spec.get("template") or {})}
+    return select_members(spec, _JOB_SPEC) | {"template": _reduce_template(spec.get("template") or {})}
 
 
 def _reduce_pod_spec(spec: Document) -> dict[str, Any]:
@@ -226,14 +217,16 @@ def _reduce_pod_spec(spec: Document) -> dict[str, Any]:
         for field in ("initContainers", "containers")
         if field in spec
     }
-    return _pick(spec, _POD_SPEC) | containers
+    return select_members(spec, _POD_SPEC) | containers
 
 
 def _reduce_container(container: Document) -> dict[str, Any]:
-    ports = [_pick(one, ("containerPort", "hostPort", "hostIP", "protocol")) for one in container.get("ports") or ()]
+    ports = [
+        select_members(one, ("containerPort", "hostPort", "hostIP", "protocol")) for one in container.get("ports") or ()
+    ]
     taken = [one for one in ports if one.get("hostPort")]
     return (
-        _pick(container, ("name", "resources", "restartPolicy"))
+        select_members(container, ("name", "resources", "restartPolicy"))
         | {"image": "none"}
         | ({"ports": taken} if taken else {})
     )

@@ -156,10 +156,10 @@ def group_alike(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(list_names(names_of_text), text) for text, names_of_text in names.items()]
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are: `a, b and 3 more`."""
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
+def list_names(names: Sequence[str], most: int = _LISTED) -> str:
+    """Return the first names, at most `most`, and how many more there are: `a, b and 3 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def count_things(number: int, one: str, many: str) -> str:

@@ -24,7 +24,7 @@ class Viewing:
     def __init__(self, world: World, user: User, namespace: str, transport: Callable[[Any], Any]) -> None:
         self._world = world
         client = Client(transport(world.plane.client(user).transport), field_manager="muster-dashboard")
-        self._viewer = Viewer(user.name, user.name, client, namespace, client.transport)
+        self._viewer = Viewer(user.name, user.name, client, namespace)
         self.copy = Copy(client, world.clock, world.random)
         self._renderer = Renderer()
         self._router = Router(ROUTES)

@@ -17,11 +17,11 @@ from muster.api.core import EVENT
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL
+from muster.api.members import value_at
 from muster.api.status import ApiError
 from muster.api.values.quantity import parse
 from muster.controllers.integrations.external import kinds
 from muster.controllers.integrations.external.appwrapper import APP_WRAPPER
-from muster.controllers.integrations.external.documents import value_at
 from muster.controllers.integrations.external.integration import ExternalIntegration
 from muster.controllers.integrations.external.kinds import SHAPES
 from muster.controllers.integrations.external.shape import Shape

@@ -9,7 +9,7 @@ from upstream:
   it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.ours.deferral import AFTER_ANNOTATION, BEGIN_ANNOTATION, parse_dependencies, parse_moment
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
-from muster.api.ours.notify import NOTIFY_ANNOTATION, NOTIFY_ON_ANNOTATION, NotifyError, parse_events, parse_targets
+from muster.api.ours.notify import NOTIFY_ANNOTATION, NOTIFY_ON_ANNOTATION, parse_events, parse_targets
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, invalid, make_errors, validate_immutable
@@ -37,6 +37,14 @@ from muster.api.validation.kueue.rules import annotation_path, validate_readines
 
 # The priority class of jobs that name none, if an object of this name exists.
 DEFAULT_PRIORITY_CLASS = "default"
+
+# By annotation: the parser of its text, which raises `ValueError`.
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    BEGIN_ANNOTATION: parse_moment,
+    AFTER_ANNOTATION: parse_dependencies,
+    NOTIFY_ANNOTATION: parse_targets,
+    NOTIFY_ON_ANNOTATION: parse_events,
+}
 
 # The limit of the fields of Workloads.
 _MAX_INT32 = 2**31 - 1
@@ -124,32 +132,20 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
         yield from _name_of(meta, PREBUILT_WORKLOAD_NAME_LABEL)
     yield from _validate_longest_run(meta)
     yield from validate_gates(meta)
-    yield from _validate_deferral(meta)
-    yield from _notify(meta)
+    yield from _validate_parsed(meta)
     yield from validate_readiness(meta)
     if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
         yield from validate_gang(meta, old)
 
 
-def _validate_deferral(meta: ObjectMeta) -> Errors:
-    """Check Muster's annotations about a later start: a time, and other jobs to wait for."""
-    for annotation, parse in ((BEGIN_ANNOTATION, parse_moment), (AFTER_ANNOTATION, parse_dependencies)):
+def _validate_parsed(meta: ObjectMeta) -> Errors:
+    """Check Muster's annotations about a later start and about notifications."""
+    for annotation, parse in _PARSERS.items():
         text = meta.annotations.get(annotation)
         try:
             if text is not None:
                 parse(text)
         except ValueError as error:
-            yield invalid(annotation_path(annotation), text, str(error))
-
-
-def _notify(meta: ObjectMeta) -> Errors:
-    """Check Muster's annotations about notifications: their targets and events."""
-    for annotation, parse in ((NOTIFY_ANNOTATION, parse_targets), (NOTIFY_ON_ANNOTATION, parse_events)):
-        text = meta.annotations.get(annotation)
-        try:
-            if text is not None:
-                parse(text)
-        except NotifyError as error:
             yield invalid(annotation_path(annotation), text, str(error))
 
 

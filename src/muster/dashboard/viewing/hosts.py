@@ -42,7 +42,6 @@ class Viewer(Struct, frozen=True):
     key: a key that is equal for viewers with equal rights.
     client: a client with the viewer's rights.
     namespace: the default namespace of the viewer's jobs.
-    tunnels: the transport of streams into pods.
     simulations: the folder of the reports that the viewer may read; None for none.
     account: the name under which the viewer submits jobs; "" for the account of this process.
     follower: a client that watches lists for all viewers who may see them; None to watch each viewer's lists
@@ -53,7 +52,6 @@ class Viewer(Struct, frozen=True):
     key: str
     client: Client
     namespace: str = "default"
-    tunnels: Any = None
     simulations: Path | None = None
     account: str = ""
     follower: Client | None = None
@@ -77,10 +75,8 @@ class OwnHost:
 
     takes_tokens = False
 
-    def __init__(
-        self, client: Client, namespace: str, name: str, tunnels: Any = None, simulations: Path | None = None
-    ) -> None:
-        self._viewer = Viewer(name, name, client, namespace, tunnels, simulations)
+    def __init__(self, client: Client, namespace: str, name: str, simulations: Path | None = None) -> None:
+        self._viewer = Viewer(name, name, client, namespace, simulations)
 
     async def recognize(self, proof: Proof) -> Viewer:
         """Return the only viewer. Raises `ApiError` (401) unless the proof is the owner's."""
@@ -123,4 +119,4 @@ class EmbeddedHost:
         # other groups mean other rights, so an older page must not share its copy
         key = "\0".join((user.name, user.uid, *sorted(user.groups)))
         place = self._place(user)
-        return Viewer(user.name, key, client, place, client.transport, simulations, follower=self._follower)
+        return Viewer(user.name, key, client, place, simulations, follower=self._follower)

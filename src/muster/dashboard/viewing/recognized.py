@@ -63,7 +63,7 @@ class RecognizedViewers:
         while len(self._known) >= _MOST_KNOWN:
             await self._known.pop(next(iter(self._known))).viewer.client.transport.close()
         namespace = find_home_namespace(name) or self._namespace
-        viewer = Viewer(name, key, client, namespace, client.transport, account=short_user(name))
+        viewer = Viewer(name, key, client, namespace, account=short_user(name))
         self._known[key] = _Known(viewer, now + TRUSTED_SECONDS)
         return viewer
 

@@ -1,6 +1,6 @@
 """Compose the sentences of `muster plan` from a forecast. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from muster.api.nodes import HOSTNAME_LABEL
@@ -8,7 +8,7 @@ from muster.insight.forecasts.plan import ObjectPlan
 from muster.insight.forecasts.quotaplan import QuotaPlan
 from muster.insight.forecasts.rehearsal import GangPlan
 from muster.insight.jobs.failures import count_of
-from muster.insight.text import format_age, format_quantity, group_alike
+from muster.insight.text import format_age, format_quantity, group_alike, list_names
 from muster.insight.why.sentences import describe_estimate
 from muster.queueing.model import Places
 
@@ -72,21 +72,21 @@ def _describe_quota(quota: QuotaPlan, now: datetime) -> list[Line]:
     lines = [("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
     lines += [("", text) for text in others]
     lines += _describe_places(quota.places)
-    return lines + ([("", f"takes the quota of {_shorten_list(quota.victims)}")] if quota.victims else [])
+    return lines + ([("", f"takes the quota of {list_names(quota.victims, _NAMED)}")] if quota.victims else [])
 
 
 def _describe_places(places: Mapping[str, Places]) -> Iterable[Line]:
     """Yield a line for each podset with the topology domains of its pods, unless the domains are single nodes."""
     wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
     for number, (podset, one) in enumerate(wide.items()):
-        domains = _shorten_list([f"{'/'.join(values)} {count}" for values, count in one.domains])
+        domains = list_names([f"{'/'.join(values)} {count}" for values, count in one.domains], _NAMED)
         yield ("" if number else "topology"), f"{podset}: {domains}"
 
 
 def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[Line]:
     lines: list[Line] = []
     if gang.nodes:
-        nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
+        nodes = list_names([f"{node} {count}" for node, count in sorted(gang.nodes.items())], _NAMED)
         pods = f"{gang.placed_pods} of {gang.pods} pods" if gang.placed_pods < gang.pods else count_of(gang.pods, "pod")
         once = ", after preempting other pods" if gang.victims else ""
         lines.append(("placement", f"{pods}{once}: {nodes}"))
@@ -95,7 +95,7 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
             f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
             for one in gang.victims
         ]
-        lines.append(("preempts", _shorten_list(some)))
+        lines.append(("preempts", list_names(some, _NAMED)))
     if gang.reason and gang.verdict != "preempts":
         ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
         lines.append(("" if lines else "placement", gang.reason + ends))
@@ -103,8 +103,3 @@ def _describe_placement(gang: GangPlan, namespace: str, now: datetime) -> list[L
         clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         lines.append(("starts", f"in about {format_age(now, gang.starts)}, {clock}"))
     return lines
-
-
-def _shorten_list(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

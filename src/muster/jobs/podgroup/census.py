@@ -12,7 +12,6 @@ class Census(Struct, frozen=True):
     """The number of a group's pods in each state. Pods that are being deleted do not count.
 
     pending: pods without a node.
-    gated: pending pods with scheduling gates.
     admitted: pods with a node that have not ended.
     running: admitted pods that run.
     told: the scheduler's last message about a pod without a node; "" if there is none.
@@ -20,7 +19,6 @@ class Census(Struct, frozen=True):
     """
 
     pending: int = 0
-    gated: int = 0
     admitted: int = 0
     running: int = 0
     succeeded: int = 0
@@ -36,7 +34,7 @@ class Census(Struct, frozen=True):
 
 def count(pods: Iterable[Pod]) -> Census:
     """Return the census of the pods of one group."""
-    numbers = dict.fromkeys(("pending", "gated", "admitted", "running", "succeeded", "failed"), 0)
+    numbers = dict.fromkeys(("pending", "admitted", "running", "succeeded", "failed"), 0)
     owners, unplaced = set[str](), list[Pod]()
     for pod in pods:
         if pod.status.phase in ("Succeeded", "Failed"):
@@ -50,6 +48,5 @@ def count(pods: Iterable[Pod]) -> Census:
             numbers["running"] += pod.status.phase == "Running"
             continue
         numbers["pending"] += 1
-        numbers["gated"] += bool(pod.spec.scheduling_gates)
         unplaced.append(pod)
     return Census(**numbers, told=why_unplaced(unplaced), owners=tuple(sorted(owners)))

@@ -11,9 +11,8 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.members import Json, mapping_at
 from muster.multicluster.mirrors.framework import Mirror, restore
-
-Json = dict[str, Any]
 
 
 class GenericMirror(Mirror[Json]):
@@ -24,15 +23,15 @@ class GenericMirror(Mirror[Json]):
 
     def is_handed_over(self, job: Json) -> bool:
         """Return whether `spec.managedBy` names MultiKueue."""
-        return bool(_get_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
+        return bool(mapping_at(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
 
     def status(self, local: Json, remote: Json) -> Json:
         """Return the patch with the whole status, even of a suspended job, because no rule forbids that."""
-        return _make_merge_patch(_get_part(local, "status"), _get_part(remote, "status"))
+        return _make_merge_patch(mapping_at(local, "status"), mapping_at(remote, "status"))
 
     def make_stop_patch(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
         """Return the patch that clears the status, as if the job had never run."""
-        return dict.fromkeys(_get_part(local, "status"))
+        return dict.fromkeys(mapping_at(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
         """Return False, because the module cannot tell whether such a job has finished.
@@ -43,7 +42,7 @@ class GenericMirror(Mirror[Json]):
 
     def has_started(self, remote: Json) -> bool:
         """Return whether the copy is not suspended."""
-        return _get_part(remote, "spec").get("suspend") is not True
+        return mapping_at(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
         """Return False, because the pods of such a job are unknown. Its Workload shows the finish instead."""
@@ -64,16 +63,12 @@ def _list_marked_templates(value: Any) -> Iterator[Json]:
         for item in value:
             yield from _list_marked_templates(item)
     elif isinstance(value, dict):
-        if POD_SET_LABEL in _get_part(_get_part(value, "metadata"), "labels"):
+        name = mapping_at(value, "metadata", "labels").get(POD_SET_LABEL)
+        if isinstance(name, str) and isinstance(value.get("spec"), dict):
             yield value
         else:
             for item in value.values():
                 yield from _list_marked_templates(item)
-
-
-def _get_part(job: Json, name: str) -> Json:
-    part = job.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _make_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:

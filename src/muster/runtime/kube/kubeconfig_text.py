@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from muster.api.members import drop_empty
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, UserConfig, require_inline
 
 
@@ -36,7 +37,7 @@ def _render_cluster(cluster: ClusterConfig) -> dict[str, Any]:
         "tls-server-name": cluster.tls_server_name,
         "disable-compression": cluster.disable_compression,
     }
-    return _drop_empty(members)
+    return drop_empty(members)
 
 
 def _render_user(user: UserConfig) -> dict[str, Any]:
@@ -52,11 +53,7 @@ def _render_user(user: UserConfig) -> dict[str, Any]:
             "as-groups": list(other.groups),
             "as-user-extra": {key: list(values) for key, values in other.extra},
         }
-    return _drop_empty(members)
-
-
-def _drop_empty(members: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in members.items() if value}
+    return drop_empty(members)
 
 
 def _encode_data(pem: bytes | None) -> str:

@@ -32,7 +32,7 @@ OWNER = {"apiVersion": "v1", "kind": "X", "name": "o", "uid": "1"}
         pytest.param(
             [pod("Succeeded", "n"), pod("Failed", "n")], Census(succeeded=1, failed=1), id="3.22-succeeded and failed"
         ),
-        pytest.param([pod(schedulingGates=[{"name": "x"}])], Census(pending=1, gated=1), id="15-gated"),
+        pytest.param([pod(schedulingGates=[{"name": "x"}])], Census(pending=1), id="15-gated"),
         pytest.param(
             [pod("Running", "n", metadata={"deletionTimestamp": "2026-01-02T03:04:05Z"})], Census(), id="15-terminating"
         ),

@@ -87,6 +87,21 @@ def test_the_copy_is_the_job_without_what_is_its_servers():
     }
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"metadata": {"labels": {f"{KUEUE}/podset": ["b"]}}, "spec": {}},
+        {"metadata": {"labels": {f"{KUEUE}/podset": "b"}}, "spec": "b"},
+        {"metadata": {"labels": {f"{KUEUE}/podset": "b"}}, "spec": None},
+    ],
+    ids=["name-of-another-type", "spec-of-another-type", "no-spec"],
+)
+def test_a_part_that_only_resembles_a_template_is_copied_as_it_is(part):
+    job = {"metadata": {"name": "s", "namespace": "n"}, "spec": {"managedBy": f"{KUEUE}/multikueue", "part": part}}
+    podset = msgspec.convert({"name": "b", "count": 1, "template": {"spec": {"nodeSelector": {"own": "y"}}}}, PodSet)
+    assert MIRROR.copy(job, "w", "here", [podset])["spec"] == {"part": part}
+
+
 @pytest.mark.parametrize("job", [{}, {"spec": {}}, {"spec": None}, {"spec": {"managedBy": 3}}, {"spec": []}])
 def test_what_says_nothing_is_not_handed_over(job):
     assert not MIRROR.is_handed_over(job)

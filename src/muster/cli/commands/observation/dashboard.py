@@ -135,7 +135,7 @@ async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) ->
 
     clock, simulations = RealClock(), Home.find(os.environ).path / SIMULATIONS
     async with connect(target) as session:
-        host = OwnHost(session.client, session.namespace, _name_viewer(session), session.tunnels, simulations)
+        host = OwnHost(session.client, session.namespace, _name_viewer(session), simulations)
         name = f"muster-{Ids().hexadecimal(8)}"
         dashboard = Dashboard(host, Sessions(clock), clock, Random(), name=name, read_only=read_only)
 

@@ -72,15 +72,6 @@ def simple_names(path: str) -> tuple[str, ...]:
     return tuple(path.removeprefix(".").split("."))
 
 
-def get_nested(value: Any, names: tuple[str, ...]) -> Any:
-    """Return the value at nested names; None if there is none."""
-    for name in names:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
-
-
 def _follow(value: Any, steps: list[Find]) -> Iterator[Any]:
     matches: Iterator[Any] = iter((value,))
     for step in steps:

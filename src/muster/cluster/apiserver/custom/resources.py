@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
+from muster.api.members import value_at
 from muster.api.meta import Object
 from muster.api.schema import make_inlined_schema
 from muster.api.server.apiextensions import (
@@ -30,7 +31,7 @@ from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.cluster.apiserver.custom.columns import make_printer
 from muster.cluster.apiserver.custom.conversion import Convert
-from muster.cluster.apiserver.custom.jsonpath import get_nested, simple_names
+from muster.cluster.apiserver.custom.jsonpath import simple_names
 from muster.cluster.apiserver.custom.ratcheting import without_old_errors
 from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
@@ -262,7 +263,7 @@ def _is_blocking(error: FieldError) -> bool:
 
 def _read_fields(paths: Mapping[str, tuple[str, ...]], body: bytes) -> Mapping[str, str]:
     document = msgspec.json.decode(body)
-    values = {name: get_nested(document, path) for name, path in paths.items()}
+    values = {name: value_at(document, path) for name, path in paths.items()}
     return {name: _as_text(value) for name, value in values.items() if value is not None}
 
 

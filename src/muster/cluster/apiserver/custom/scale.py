@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from muster.api.members import value_at
 from muster.api.server.apiextensions import CustomResourceSubresourceScale
 from muster.api.status import FieldError
 from muster.api.validation.fields import invalid
-from muster.cluster.apiserver.custom.jsonpath import get_nested, simple_names
+from muster.cluster.apiserver.custom.jsonpath import simple_names
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Subresource, View
@@ -26,11 +27,11 @@ def scale_subresource(
     selector = simple_names(paths.label_selector_path) if paths.label_selector_path else None
 
     def show(document: Document) -> Document:
-        status: dict[str, Any] = {"replicas": _get_number(get_nested(document, current))}
+        status: dict[str, Any] = {"replicas": _get_number(value_at(document, current))}
         if selector is not None:
-            status["selector"] = _get_text(get_nested(document, selector))
+            status["selector"] = _get_text(value_at(document, selector))
         # An object without a number of replicas can be scaled too: its scale shows 0.
-        return views.scale_of(document, _get_number(get_nested(document, wanted)), status)
+        return views.scale_of(document, _get_number(value_at(document, wanted)), status)
 
     def take(stored: Document, written: Document) -> Document:
         return _set_nested(views.with_metadata(stored, written), wanted, views.wanted_replicas(written))
@@ -40,7 +41,7 @@ def scale_subresource(
         return _set_nested(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
 
     def validate_update(new: Document, old: Document) -> Sequence[FieldError]:
-        replicas = _get_number(get_nested(new, wanted))
+        replicas = _get_number(value_at(new, wanted))
         if replicas < 0:
             return [invalid(paths.spec_replicas_path, replicas, "should be a non-negative integer")]
         return validate(new, old)

@@ -9,7 +9,7 @@ from typing import Any
 from muster.api.defaults.autoscaling import cpu_metric
 from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.kinds import Kind
-from muster.api.members import remove_members
+from muster.api.members import remove_members, select_members
 from muster.api.meta import Object
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
@@ -26,10 +26,10 @@ def convert_to_v1(stored: Document) -> Document:
     shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
         target = _find_cpu_percent(stored["spec"].get("metrics", ()), "target")
-        shown["spec"] = _select_members(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})
+        shown["spec"] = select_members(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})
     if "status" in stored:
         current = _find_cpu_percent(stored["status"].get("currentMetrics", ()), "current")
-        shown["status"] = _select_members(stored["status"], _SAME_STATUS) | (
+        shown["status"] = select_members(stored["status"], _SAME_STATUS) | (
             {} if current is None else {_CURRENT: current}
         )
     return shown
@@ -60,14 +60,14 @@ def _convert_autoscaler(stored: Document, written: Document) -> Document:
         old = stored.get("spec", {})
         others = [metric for metric in old.get("metrics", ()) if _get_percent(metric, "target") is None]
         target = [cpu_metric(spec[_TARGET])] if _TARGET in spec else []
-        converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | _select_members(spec, _SAME_SPEC)
+        converted["spec"] = remove_members(old, *_SAME_SPEC, "metrics") | select_members(spec, _SAME_SPEC)
         if metrics := [*target, *others]:
             converted["spec"]["metrics"] = metrics
     if status := written.get("status"):
         old = stored.get("status", {})
         others = [metric for metric in old.get("currentMetrics", ()) if _get_percent(metric, "current") is None]
         current = [_make_cpu_metric(status[_CURRENT])] if _CURRENT in status else []
-        converted["status"] = remove_members(old, *_SAME_STATUS, "currentMetrics") | _select_members(
+        converted["status"] = remove_members(old, *_SAME_STATUS, "currentMetrics") | select_members(
             status, _SAME_STATUS
         )
         if metrics := [*current, *others]:
@@ -90,7 +90,3 @@ def _get_percent(metric: Document, member: str) -> int | None:
         return None
     percent: int | None = resource.get(member, {}).get("averageUtilization")
     return percent
-
-
-def _select_members(document: Document, names: tuple[str, ...]) -> Document:
-    return {name: document[name] for name in names if name in document}

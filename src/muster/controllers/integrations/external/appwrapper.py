@@ -19,6 +19,7 @@ from muster.api.groups.apps import DEPLOYMENT, STATEFUL_SET
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOB_INDEX
 from muster.api.kueue import MOST_POD_SETS, PodSet
+from muster.api.members import mapping_at, value_at
 from muster.api.validation.fields import Errors, too_many
 from muster.controllers.integrations.external import statusreaders
 from muster.controllers.integrations.external.documents import (
@@ -28,11 +29,9 @@ from muster.controllers.integrations.external.documents import (
     count_at,
     list_at,
     make_pointer,
-    mapping_at,
     template_at,
     text_at,
     text_of_path,
-    value_at,
 )
 from muster.controllers.integrations.external.integration import ExternalIntegration
 from muster.controllers.integrations.external.kinds import PYTORCH_JOB, RAY_CLUSTER, RAY_JOB, kind_of

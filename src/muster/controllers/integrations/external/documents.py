@@ -12,6 +12,7 @@ import msgspec
 
 from muster.api.core import PodTemplateSpec
 from muster.api.kinds import without_nulls
+from muster.api.members import value_at
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.patch.difference import escape_token
 from muster.controllers.integrations.framework import UnreadableJobError
@@ -31,22 +32,6 @@ class ExternalJob(Struct):
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
     parts: tuple[Any, ...] = ()
-
-
-def value_at(document: Any, path: Sequence[str | int]) -> Any:
-    """Return the value at the path; None if there is none."""
-    for step in path:
-        if isinstance(step, int):
-            document = document[step] if isinstance(document, list) and step < len(document) else None
-        else:
-            document = document.get(step) if isinstance(document, dict) else None
-    return document
-
-
-def mapping_at(document: Any, *path: str | int) -> Json:
-    """Return the object at the path; an empty one if there is none."""
-    value = value_at(document, path)
-    return value if isinstance(value, dict) else {}
 
 
 def list_at(document: Any, *path: str | int) -> list[Any]:

@@ -11,6 +11,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.topology import validate_grouping
+from muster.api.members import value_at
 from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import Errors, invalid
 from muster.api.validation.kueue.rules import annotation_path
@@ -22,7 +23,6 @@ from muster.controllers.integrations.external.documents import (
     patch_at,
     text_at,
     text_of_path,
-    value_at,
 )
 from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape

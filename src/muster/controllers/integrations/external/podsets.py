@@ -12,6 +12,7 @@ from muster.api.core import PodTemplateSpec
 from muster.api.core.container import Container, ResourceRequirements
 from muster.api.kueue import PodSet
 from muster.api.managed.topology import topology_request
+from muster.api.members import value_at
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
     Path,
@@ -19,7 +20,6 @@ from muster.controllers.integrations.external.documents import (
     list_at,
     template_at,
     text_at,
-    value_at,
 )
 from muster.controllers.integrations.framework import UnreadableJobError
 

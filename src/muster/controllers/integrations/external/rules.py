@@ -2,16 +2,9 @@
 
 from muster.api.kueue import MOST_POD_SETS
 from muster.api.managed.topology import validate_annotations
+from muster.api.members import mapping_at, value_at
 from muster.api.validation.fields import Errors, forbidden, invalid, required, too_many
-from muster.controllers.integrations.external.documents import (
-    ExternalJob,
-    Path,
-    list_at,
-    mapping_at,
-    text_at,
-    text_of_path,
-    value_at,
-)
+from muster.controllers.integrations.external.documents import ExternalJob, Path, list_at, text_at, text_of_path
 from muster.controllers.integrations.external.podsets import HEAD, Place
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from muster.api.members import mapping_at
 from muster.controllers.integrations.external.documents import (
     ExternalJob,
     find_true_condition,
     list_at,
-    mapping_at,
     number_at,
     text_at,
 )

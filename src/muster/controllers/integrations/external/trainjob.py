@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from muster.api.kueue import PodSet, ReclaimablePod
+from muster.api.members import drop_empty, mapping_at
 from muster.controllers.integrations.external import statusreaders
-from muster.controllers.integrations.external.documents import ExternalJob, Json, list_at, mapping_at, patch_at, text_at
+from muster.controllers.integrations.external.documents import ExternalJob, Json, list_at, patch_at, text_at
 from muster.controllers.integrations.external.integration import ExternalIntegration
 from muster.controllers.integrations.external.kinds import kind_of
 from muster.controllers.integrations.external.podsets import Place
@@ -145,9 +146,5 @@ def _make_replicated_job(info: PodSetInfo) -> Json:
         "tolerations": msgspec.to_builtins(info.tolerations),
         "schedulingGates": [{"name": name} for name in info.gates],
     }
-    template = {"metadata": _drop_empty(metadata), "spec": _drop_empty(spec)}
+    template = {"metadata": drop_empty(metadata), "spec": drop_empty(spec)}
     return {"name": info.name, "template": {"spec": {"template": template}}}
-
-
-def _drop_empty(part: Json) -> Json:
-    return {field: value for field, value in part.items() if value}

@@ -25,6 +25,7 @@ from muster.api.managed.jobs import NewJobChanges, find_forbidden_changes, list_
 from muster.api.managed.pods import role_hash
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import validate_annotations
+from muster.api.members import mapping_at, value_at
 from muster.api.patch import merge
 from muster.api.status import NO_VALUE, FieldError
 from muster.api.validation.fields import Errors, forbidden, invalid, validate_immutable
@@ -33,11 +34,9 @@ from muster.controllers.integrations.external.documents import (
     ExternalJob,
     Json,
     Path,
-    mapping_at,
     number_at,
     patch_at,
     text_of_path,
-    value_at,
 )
 from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, Serving
 

@@ -28,19 +28,11 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.surroundings import Settings
 from muster.api.managed.topology import topology_request
+from muster.api.members import mapping_at, value_at
 from muster.api.meta import OwnerReference
 from muster.api.values.selectors import label_matcher
 from muster.controllers.customlabels import labels_of_queues
-from muster.controllers.integrations.external.documents import (
-    ExternalJob,
-    Json,
-    Path,
-    count_at,
-    mapping_at,
-    number_at,
-    template_at,
-    value_at,
-)
+from muster.controllers.integrations.external.documents import ExternalJob, Json, Path, count_at, number_at, template_at
 from muster.controllers.integrations.framework import UnreadableJobError
 from muster.controllers.integrations.priorities import Priorities, has_appeared
 from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, STATEFUL_SET, Serving

@@ -27,8 +27,9 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.pods import is_held
 from muster.api.managed.surroundings import Settings
+from muster.api.members import mapping_at, value_at
 from muster.api.meta import ObjectMeta, controller_of
-from muster.controllers.integrations.external.documents import ExternalJob, Json, mapping_at, value_at
+from muster.controllers.integrations.external.documents import ExternalJob, Json
 from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, STATEFUL_SET, Serving
 from muster.controllers.integrations.surroundings import Find
 from muster.queueing.jobframework.names import workload_name

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.api.core import CONFIG_MAP, SECRET
-from muster.cluster.nodes.container.environment import NOTHING, AskedToken, Names, Objects
+from muster.cluster.nodes.container.environment import AskedToken, Names, Objects
 from muster.cluster.nodes.volumes.contents import (
     MOST_BYTES,
     EmptyDirectory,
@@ -147,7 +147,6 @@ def test_what_volumes_refer_to(make_pod):
     sources = [{"secret": {"name": "b"}}, {"configMap": {"name": "c"}}]
     pod = make_pod({"volumes": [{"name": "v", "projected": {"sources": sources}}]})
     assert list_references(pod.spec.volumes[0]) == Names(frozenset("c"), frozenset("b"))
-    assert Objects({}, {}) == NOTHING
 
 
 def test_where_nothing_can_be_mounted_variables_name_where_volumes_are():

@@ -10,24 +10,7 @@ from muster.controllers.integrations.framework import UnreadableJobError
 DOCUMENT = {"a": {"list": [{"n": 1}, "x"], "text": "t", "flag": True, "none": None}}
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (("a", "text"), "t"),
-        (("a", "list", 0, "n"), 1),
-        (("a", "list", 2), None),
-        (("a", "list", "n"), None),
-        (("a", "text", "n"), None),
-        (("b", "c"), None),
-        ((), DOCUMENT),
-    ],
-)
-def test_a_path_leads_to_a_value_or_to_none(path, value):
-    assert documents.value_at(DOCUMENT, path) == value
-
-
 def test_what_is_of_another_type_counts_as_absent():
-    assert documents.mapping_at(DOCUMENT, "a", "list") == {}
     assert documents.list_at(DOCUMENT, "a", "text") == []
     assert documents.text_at(DOCUMENT, "a", "flag") == ""
     assert documents.number_at(DOCUMENT, "a", "flag") == 0

@@ -7,6 +7,7 @@ from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.members import mapping_at, value_at
 from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
 from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
 from muster.cluster.apiserver.decode import Document
@@ -59,7 +60,7 @@ def _changes_template(attempt: WriteAttempt) -> bool:
     """Return whether an update changes the jobs that a CronJob starts."""
     if attempt.resource.key != CRON_JOB.resource or attempt.subresource:
         return False
-    old, new = (_get_member(_get_member(each, "spec"), "jobTemplate") for each in (attempt.old or {}, attempt.document))
+    old, new = (mapping_at(each, "spec", "jobTemplate") for each in (attempt.old, attempt.document))
     return new != old
 
 
@@ -71,25 +72,25 @@ def _is_part(attempt: WriteAttempt) -> bool:
     if controllers := _list_controllers(attempt):
         is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0] == CRON_JOB.kind
         return not is_from_cron_job or attempt.user.name.startswith(_SYSTEM_PREFIX)
-    labels = _get_member(_get_member(attempt.document, "metadata"), "labels")
+    labels = mapping_at(attempt.document, "metadata", "labels")
     return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in labels
 
 
 def _list_controllers(attempt: WriteAttempt) -> list[Any]:
     """Return the kinds of the object's controllers: none or one."""
-    owners = _get_member(attempt.document, "metadata").get("ownerReferences")
+    owners = value_at(attempt.document, ("metadata", "ownerReferences"))
     references = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
     return [one.get("kind") for one in references if one.get("controller")]
 
 
 def _read_submitter(document: Document) -> str:
-    submitter = _get_member(_get_member(document, "metadata"), "annotations").get(SUBMITTER_ANNOTATION)
+    submitter = value_at(document, ("metadata", "annotations", SUBMITTER_ANNOTATION))
     return submitter if isinstance(submitter, str) else ""
 
 
 def _write_submitter(document: Document, submitter: str) -> None:
     meta = document.setdefault("metadata", {})
-    annotations = {**_get_member(meta, "annotations")}
+    annotations = {**mapping_at(meta, "annotations")}
     annotations.pop(SUBMITTER_ANNOTATION, None)
     if submitter:
         annotations[SUBMITTER_ANNOTATION] = submitter
@@ -97,8 +98,3 @@ def _write_submitter(document: Document, submitter: str) -> None:
         meta["annotations"] = annotations
     else:
         meta.pop("annotations", None)
-
-
-def _get_member(document: Document, name: str) -> dict[str, Any]:
-    member = document.get(name)
-    return member if isinstance(member, dict) else {}
