@@ -47,7 +47,7 @@ from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 from muster.runtime.process.accounts import Account
-from muster.runtime.process.descriptors import allow_descriptors
+from muster.runtime.process.descriptors import allow_descriptors, shorten_reports_of_exhaustion
 
 if TYPE_CHECKING:  # this module imports HTTP, which a cluster of one command does not need
     from muster.cluster.entrance import Entrance
@@ -119,6 +119,7 @@ class Running(Struct, frozen=True):
 async def run_ephemeral_cluster() -> AsyncIterator[Running]:
     """Run a cluster in memory with one process node, in a temporary home, while the context is open."""
     allow_descriptors()
+    shorten_reports_of_exhaustion(asyncio.get_running_loop())
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
     locked = DataDirectory(home)
     try:

@@ -27,7 +27,7 @@ from muster.cluster.store.directory import PKI
 from muster.cluster.store.sqlite import SqliteJournal
 from muster.runtime.clock import Clock, RealClock
 from muster.runtime.process.accounts import find_account
-from muster.runtime.process.descriptors import allow_descriptors
+from muster.runtime.process.descriptors import allow_descriptors, shorten_reports_of_exhaustion
 from muster.runtime.process.garbage import settle
 from muster.runtime.process.ownership import require_file
 
@@ -85,6 +85,7 @@ async def serve(options: Options, ready: Callable[[str, str, str, str], None]) -
     allow_descriptors()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
+    shorten_reports_of_exhaustion(loop)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             loop.add_signal_handler(number, stopping.set)
