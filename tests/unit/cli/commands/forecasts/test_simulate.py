@@ -74,7 +74,11 @@ def test_an_interrupt_ends_the_reading_of_a_log(file: Path, monkeypatch: pytest.
     monkeypatch.setattr(OrderedJobs, "__init__", interrupt_and_order)
     file.write_text(make_traced(file))
     done = CliRunner().invoke(command, [str(file), *more], standalone_mode=False)
-    assert isinstance(done.exception, click.Abort | KeyboardInterrupt)
+    if more:
+        assert done.exit_code == 130
+        assert "stopped before the first of 2 simulations was done" in done.stderr
+    else:
+        assert isinstance(done.exception, click.Abort | KeyboardInterrupt)
     assert done.stdout == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
