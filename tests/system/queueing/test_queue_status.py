@@ -254,7 +254,8 @@ async def test_a_weight_lets_a_queue_take_back_what_it_lent(world: World) -> Non
     await workload(world, "more", "other")  # it can only borrow, and nothing is free
     await world.settle(5)
     assert (await why(world, "more"))[0] == "WaitingForPreemptedWorkloads"
-    assert [name for name in "abcdef" if await is_(world, name, "Evicted")] == ["f"]
+    evicted = [name for name in "abcdef" if await is_(world, name, "Evicted")]
+    assert len(evicted) == 1  # all were admitted at the same moment, so the UID decides which
 
 
 @virtual
