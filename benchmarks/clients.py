@@ -177,10 +177,10 @@ class Streams(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        frame, at = frames.next_frame(self._buffer, 0)
+        frame, at = frames.read_next_frame(self._buffer, 0)
         while frame is not None:
             self._heed(frame)
-            frame, at = frames.next_frame(self._buffer, at)
+            frame, at = frames.read_next_frame(self._buffer, at)
         self._buffer = self._buffer[at:]
         self._go_on()
 

@@ -19,7 +19,7 @@ from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, de
 from muster.cluster.apiserver.admission.definitions import require_definitions_kept, warn_of_builtin_kinds
 from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
-    managed_plugins,
+    make_managed_plugins,
     require_readable,
     warn_of_queue_in_part,
     warn_of_unread_queue,
@@ -233,7 +233,7 @@ async def control_plane(
                 note_submitters(queued),
                 give_queues(queued),
                 *access.changing,
-                *managed_plugins(configuration, integrations, shared),
+                *make_managed_plugins(configuration, integrations, shared),
             ),
             judging=(
                 require_readable(configuration, integrations),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from muster.api.core import NodeSelectorTerm, Pod, PreferredSchedulingTerm, Toleration, Volume
 from muster.api.pods import pod_requests
-from muster.api.values.nodeaffinity import preferred_terms, required_terms
+from muster.api.values.nodeaffinity import list_preferred_terms, list_required_terms
 from muster.api.values.selectors import SelectorError
 from muster.gang.exclusive import Hold, disks_of, holds_of
 from muster.gang.terms import NO_TERMS, Pairs, PodTerms, Term, keys_of, terms_of, watched_labels
@@ -101,8 +101,8 @@ def shape_of(pod: Pod, watched: frozenset[str] | None = None, asking: Asking = n
         requests=_add_devices(_read_requests(pod), devices.requests),
         node_selector=tuple(sorted(spec.node_selector.items())),
         tolerations=tuple(spec.tolerations),
-        node_terms=required_terms(spec),
-        node_wishes=preferred_terms(spec),
+        node_terms=list_required_terms(spec),
+        node_wishes=list_preferred_terms(spec),
         holds=holds_of(spec),
         claims=claims_of(pod),
         namespace=meta.namespace if selected_labels is not None else "",

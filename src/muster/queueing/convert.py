@@ -33,7 +33,7 @@ from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.teams import read_limits, read_users
 from muster.api.ours.users import short_user
 from muster.api.pods import parse_amounts, pod_requests
-from muster.api.values.nodeaffinity import required_terms
+from muster.api.values.nodeaffinity import list_required_terms
 from muster.api.values.quantity import Quantity, parse, parse_amount
 from muster.api.values.selectors import label_matcher
 from muster.queueing.devices import PodDevices
@@ -289,7 +289,7 @@ def _convert_podset(
         requests=requests,
         least=podset.min_count if settings.partial else None,
         selector=spec.node_selector,
-        terms=required_terms(spec),
+        terms=list_required_terms(spec),
         tolerations=spec.tolerations,
         together=(topology.pod_set_group_name or "") if topology is not None else "",
         asks=pod_requests(spec) if rules.excluded or rules.transformations or devices is not None else {},

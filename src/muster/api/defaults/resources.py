@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.api.values.quantity import QuantityError, format_canonical, rounded_up_to_milli
+from muster.api.values.quantity import QuantityError, format_canonical, round_up_to_milli
 
 
 def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
@@ -18,7 +18,7 @@ def default_resource_list(resources: dict[str, Any] | None) -> None:
     """
     for name, quantity in (resources or {}).items():
         try:
-            text = rounded_up_to_milli(quantity)
+            text = round_up_to_milli(quantity)
         except QuantityError:
             continue  # validation says so, with the path
         if text is not quantity:

@@ -55,7 +55,7 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
     yield from _validate_changed_values(meta, _EMPTY)
     yield from _validate_finalizers(meta.finalizers)
     if not custom:
-        yield from qualified_finalizers("metadata.finalizers", meta.finalizers)
+        yield from validate_qualified_finalizers("metadata.finalizers", meta.finalizers)
 
 
 def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) -> Errors:
@@ -79,7 +79,7 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
     )
     yield from _validate_changed_values(new, old)
     if not custom:
-        yield from qualified_finalizers("metadata.finalizers", new.finalizers)
+        yield from validate_qualified_finalizers("metadata.finalizers", new.finalizers)
 
 
 def validate_labels(path: str, values: Mapping[str, str]) -> Errors:
@@ -125,7 +125,7 @@ def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
         yield invalid(f"{path}.labels[{key}]", meta.labels, f"must be '{value}'")
 
 
-def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
+def validate_qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
     """Check that finalizers have a domain, except Kubernetes' own."""
     for i, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in _UNQUALIFIED_FINALIZERS:

@@ -17,14 +17,14 @@ _SETS = (Operator.IN, Operator.NOT_IN)
 _COMPARISONS = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
-def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
+def list_required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
     """Return the alternative terms that a pod's node affinity requires; empty if it requires nothing."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     return required.node_selector_terms if required is not None else ()
 
 
-def preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
+def list_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
     """Return the terms that a pod's node affinity prefers, with their weights."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()

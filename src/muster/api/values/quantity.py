@@ -110,7 +110,7 @@ def format_canonical(quantity: Quantity) -> str:
     return _format_canonical(_format_text(quantity))
 
 
-def rounded_up_to_milli(quantity: Quantity) -> str:
+def round_up_to_milli(quantity: Quantity) -> str:
     """Return the canonical form rounded up to thousandths, in which the API server stores requests and limits."""
     return _round_up_to_milli(_format_text(quantity))
 

@@ -27,7 +27,7 @@ def count_unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) 
     return sum(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
 
 
-def seconds_tolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
+def compute_tolerated_seconds(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
     """Return how many seconds a pod tolerates a node's NoExecute taints: 0 for not at all, None for forever.
 
     The rule follows upstream's taint eviction (GetMatchingTolerations). The first toleration of each taint counts,

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from muster.api.core import Pod, Taint
 from muster.api.nodes import NO_EXECUTE, UNREACHABLE
-from muster.api.values.taints import seconds_tolerated
+from muster.api.values.taints import compute_tolerated_seconds
 from muster.cluster.nodes.shim.fence import NANOSECONDS, NUMBER_BYTES
 from muster.runtime.clock import boot_nanoseconds
 
@@ -45,7 +45,7 @@ _LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
 
 def seconds_until_replaced(pod: Pod) -> float | None:
     """Return how many seconds the server waits before it replaces a pod of an unreachable node; None for ever."""
-    return seconds_tolerated((_LOST,), pod.spec.tolerations)
+    return compute_tolerated_seconds((_LOST,), pod.spec.tolerations)
 
 
 def must_end_pod(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:

@@ -14,7 +14,7 @@ from muster.api.values.quantity import (
     parse_amount,
     parse_thousandths,
     parse_whole_units,
-    rounded_up_to_milli,
+    round_up_to_milli,
 )
 
 
@@ -169,9 +169,9 @@ def test_amounts_and_back(resource: Any, quantity: Any, number: Any, text: Any) 
 
 
 def test_requests_are_kept_in_thousandths() -> None:
-    assert rounded_up_to_milli("1u") == "1m"
-    assert rounded_up_to_milli("0.0004Ki") == "410m"
-    assert rounded_up_to_milli("1Gi") == "1Gi"
+    assert round_up_to_milli("1u") == "1m"
+    assert round_up_to_milli("0.0004Ki") == "410m"
+    assert round_up_to_milli("1Gi") == "1Gi"
 
 
 _SUFFIXES = st.sampled_from(

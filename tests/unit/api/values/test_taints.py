@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.core import Taint, Toleration
-from muster.api.values.taints import seconds_tolerated
+from muster.api.values.taints import compute_tolerated_seconds
 
 LOST = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
 REPAIR = Taint(key="repair", value="disk", effect="NoExecute")
@@ -36,4 +36,4 @@ def bears(key: str, seconds: int | None = None, effect: str = "NoExecute", value
 def test_the_shortest_of_what_counts(
     taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...], seconds: float | None
 ) -> None:
-    assert seconds_tolerated(taints, tolerations) == seconds
+    assert compute_tolerated_seconds(taints, tolerations) == seconds

@@ -4,7 +4,7 @@ from muster.api.core import Namespace
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, invalid, make_errors
-from muster.api.validation.metadata import changed_metadata, new_metadata, qualified_finalizers
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_qualified_finalizers
 
 
 def validate_create(namespace: Namespace) -> list[FieldError]:
@@ -30,7 +30,7 @@ def validate_finalize(new: Namespace, old: Namespace) -> list[FieldError]:
 def _validate_finalizers(namespace: Namespace) -> Errors:
     for finalizer in namespace.spec.finalizers:
         yield from make_errors("spec.finalizers", finalizer, names.label_key(finalizer))
-    yield from qualified_finalizers("spec.finalizers", namespace.spec.finalizers)
+    yield from validate_qualified_finalizers("spec.finalizers", namespace.spec.finalizers)
 
 
 def _validate_phase(namespace: Namespace) -> Errors:

@@ -236,7 +236,7 @@ async def _remove_from_config(client: Client, config_name: str, name: str) -> No
     """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
-        clusters = membership.without_cluster(config, name)
+        clusters = membership.remove_cluster_name(config, name)
         if config is None or clusters is None:
             return None
         with ignoring("Conflict", "NotFound"):

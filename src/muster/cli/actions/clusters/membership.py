@@ -88,7 +88,7 @@ def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None
     return None if name in clusters else [*clusters, name]
 
 
-def without_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
+def remove_cluster_name(config: MultiKueueConfig | None, name: str) -> list[str] | None:
     """Return the clusters of a MultiKueueConfig without this one; None if it is not in it."""
     clusters = list(config.spec.clusters) if config is not None else []
     return [one for one in clusters if one != name] if name in clusters else None

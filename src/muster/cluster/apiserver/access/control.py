@@ -13,7 +13,7 @@ from muster.cluster.apiserver.access.reviews import Reviews
 from muster.cluster.apiserver.access.tokenrequests import ACTION, TokenRequests
 from muster.cluster.apiserver.access.tokens import ISSUER, Tokens
 from muster.cluster.apiserver.admission.chain import Plugin
-from muster.cluster.apiserver.identity.users import User, fixed_tokens
+from muster.cluster.apiserver.identity.users import User, make_fixed_token_check
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.static import StaticAnswer, static_answer
 from muster.cluster.store import Store
@@ -41,7 +41,7 @@ class AccessControl:
     def __init__(self, store: Store, clock: Clock, ids: Ids, trust: Trust) -> None:
         self.trust = trust
         self.rbac = Rbac(store)
-        self.tokens = Tokens(store, clock, trust.key, fixed_tokens(trust.tokens))
+        self.tokens = Tokens(store, clock, trust.key, make_fixed_token_check(trust.tokens))
         self.actions: Mapping[str, Callable[[Call], Awaitable[Response]]] = {
             **Reviews(self.rbac, self.tokens).actions,
             ACTION: TokenRequests(store, self.tokens, clock, ids).create,

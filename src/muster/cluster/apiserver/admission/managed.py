@@ -47,7 +47,7 @@ from muster.jobs.job.quota import add_gate
 from muster.queueing.jobframework.names import workload_name
 
 
-def managed_plugins(
+def make_managed_plugins(
     configuration: Configuration, integrations: Sequence[Integration[Any]], shared: SharedObjects
 ) -> tuple[Plugin, ...]:
     """Return the plugins for jobs that queue, as configured. They run after the server's own plugins.

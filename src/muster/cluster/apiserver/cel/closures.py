@@ -18,8 +18,8 @@ from muster.cluster.apiserver.cel.values import (
     CostLimitError,
     Optional,
     equals,
+    make_overload_error,
     measure_extent,
-    no_such_overload,
     type_name,
 )
 
@@ -122,7 +122,7 @@ def make_junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
         second = right(frame)
         if second is decided or (type(first) is bool and type(second) is bool):
             return bool(second)
-        raise no_such_overload(name, first, second)
+        raise make_overload_error(name, first, second)
 
     return run
 
@@ -136,12 +136,12 @@ def make_conditional(test: Run, then: Run, otherwise: Run) -> Run:
             return then(frame)
         if value is False:
             return otherwise(frame)
-        raise no_such_overload("_?_:_", value)
+        raise make_overload_error("_?_:_", value)
 
     return run
 
 
-def not_strictly_false(operand: Run) -> Run:
+def make_loop_condition(operand: Run) -> Run:
     """Return the closure of a loop's condition: continue until the operand is false, and despite errors."""
 
     def run(frame: Frame) -> bool:
@@ -222,7 +222,7 @@ def make_function_call(name: str, overloads: Sequence[Overload], args: Sequence[
         types = tuple(map(type, values))
         implementation = exact.get(types) or next((each.run for each in loose if each.takes(types)), None)
         if implementation is None:
-            raise no_such_overload(name, *values)
+            raise make_overload_error(name, *values)
         result = implementation(*values)
         if type(result) in _SIZED:
             charge(frame, len(result) // _PER_UNIT)
@@ -231,7 +231,7 @@ def make_function_call(name: str, overloads: Sequence[Overload], args: Sequence[
     return run
 
 
-def new_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
+def make_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
     """Return the closure of `[a, ?b]`."""
     if not optional:
         return lambda frame: [element(frame) for element in elements]
@@ -249,7 +249,7 @@ def new_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
     return run
 
 
-def new_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
+def make_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
     """Return the closure of `{key: value, ?key: value}`."""
 
     def run(frame: Frame) -> dict[Any, Any]:
@@ -369,7 +369,7 @@ def make_quantifier(loop: Loop, predicate: Run, *, decided: bool) -> Run:
             if holds is decided:
                 return decided
             if type(holds) is not bool:
-                failure = no_such_overload("_||_" if decided else "_&&_", holds)
+                failure = make_overload_error("_||_" if decided else "_&&_", holds)
         if failure is not None:
             raise failure
         return not decided

@@ -231,14 +231,14 @@ class _Compiler:
             element = _find_common_shape(element, part.shape)
         # The closure of a field access has already adapted the element.
         shape = Shape(element=_make_plain_shape(element)) if parts else ANYTHING
-        return _Part(closures.new_list([part.run for part in parts], node.optional), shape)
+        return _Part(closures.make_list([part.run for part in parts], node.optional), shape)
 
     def _compile_map(self, node: MapLiteral, scope: _Scope) -> _Part:
         entries = [
             (self.compile(key, scope).run, self.compile(value, scope).run, optional)
             for key, value, optional in node.entries
         ]
-        return _Part(closures.new_map(entries))
+        return _Part(closures.make_map(entries))
 
     def _reserve_slot(self) -> int:
         self.slots += 1
@@ -305,7 +305,7 @@ class _Compiler:
 _SPECIAL: Mapping[str, Callable[..., Run]] = {
     "_&&_": partial(closures.make_junction, decided=False, name="_&&_"),
     "_||_": partial(closures.make_junction, decided=True, name="_||_"),
-    "@not_strictly_false": closures.not_strictly_false,
+    "@not_strictly_false": closures.make_loop_condition,
     "@in": closures.make_membership_test,
     "cel.@mapInsert": closures.make_insert_step,
 }

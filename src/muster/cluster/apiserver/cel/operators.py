@@ -21,7 +21,7 @@ from muster.cluster.apiserver.cel.values import (
     int_of,
     is_less,
     is_number,
-    no_such_overload,
+    make_overload_error,
     type_name,
     uint_of,
 )
@@ -69,7 +69,7 @@ def add(a: Any, b: Any) -> Any:
             return timestamp_of(a.nanos + b.nanos)
         case (Duration(), Duration()):
             return duration_of(a.nanos + b.nanos)
-    raise no_such_overload("_+_", a, b)
+    raise make_overload_error("_+_", a, b)
 
 
 def subtract(a: Any, b: Any) -> Any:
@@ -87,7 +87,7 @@ def subtract(a: Any, b: Any) -> Any:
             return duration_of(a.nanos - b.nanos)
         case (Timestamp(), Duration()):
             return timestamp_of(a.nanos - b.nanos)
-    raise no_such_overload("_-_", a, b)
+    raise make_overload_error("_-_", a, b)
 
 
 def _make_arithmetic(
@@ -102,7 +102,7 @@ def _make_arithmetic(
                 return uint_of(integers(int(a), int(b)))
             if kind is float and doubles is not None:
                 return doubles(a, b)
-        raise no_such_overload(name, a, b)
+        raise make_overload_error(name, a, b)
 
     return operator
 
@@ -134,14 +134,14 @@ def negate(a: Any) -> Any:
         return int_of(-a)
     if type(a) is float:
         return -a
-    raise no_such_overload("-_", a)
+    raise make_overload_error("-_", a)
 
 
 def invert(a: Any) -> bool:
     """Return CEL's `!a`. Raises `CelError` if `a` is no bool."""
     if type(a) is bool:
         return not a
-    raise no_such_overload("!_", a)
+    raise make_overload_error("!_", a)
 
 
 def contains(item: Any, container: Any) -> bool:
@@ -153,7 +153,7 @@ def contains(item: Any, container: Any) -> bool:
         return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
     if type(container) is list:
         return any(equals(item, each) for each in container)
-    raise no_such_overload("@in", item, container)
+    raise make_overload_error("@in", item, container)
 
 
 def key_of(mapping: dict[Any, Any], key: Any) -> Any:
@@ -179,7 +179,7 @@ def index(container: Any, key: Any) -> Any:
         return container[require_position(container, key)]
     if type(container) is Optional:
         return optional_index(container, key)
-    raise no_such_overload("_[_]", container, key)
+    raise make_overload_error("_[_]", container, key)
 
 
 def require_position(items: list[Any], key: Any) -> int:
@@ -189,7 +189,7 @@ def require_position(items: list[Any], key: Any) -> int:
         CelError: the key is no whole number, or it is out of bounds.
     """
     if not is_number(key) or key != int(key):
-        raise no_such_overload("_[_]", items, key)
+        raise make_overload_error("_[_]", items, key)
     if 0 <= key < len(items):
         return int(key)
     raise CelError(f"index out of bounds: {key}")
@@ -203,7 +203,7 @@ def optional_index(container: Any, key: Any) -> Optional:
     if type(container) is Optional:
         return optional_index(container.value, key) if container.present else container
     if type(container) not in (dict, list):
-        raise no_such_overload("_[?_]", container, key)
+        raise make_overload_error("_[?_]", container, key)
     try:
         return Optional(True, index(container, key))
     except CelError:
@@ -218,7 +218,7 @@ def optional_select(container: Any, name: str) -> Optional:
     if type(container) is Optional:
         return optional_select(container.value, name) if container.present else container
     if type(container) is not dict:
-        raise no_such_overload("_?._", container, name)
+        raise make_overload_error("_?._", container, name)
     return Optional(True, container[name]) if name in container else Optional(False)
 
 
@@ -241,7 +241,7 @@ def measure_size(value: Any) -> int:
     """Return CEL's `size(value)`. Raises `CelError` for a value that has no size."""
     if type(value) in (str, bytes, list, dict):
         return len(value)
-    raise no_such_overload("size", value)
+    raise make_overload_error("size", value)
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {"!_": invert, "-_": negate, "size": measure_size}

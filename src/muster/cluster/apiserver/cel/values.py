@@ -97,7 +97,7 @@ def make_sentence(value: Any) -> str:
     return str(value).strip() if usable else ""
 
 
-def no_such_overload(function: str, *args: Any) -> CelError:
+def make_overload_error(function: str, *args: Any) -> CelError:
     """Return the error of a function that does not take values of these types."""
     shown = ", ".join(type_name(arg) for arg in args)
     return CelError(f"no such overload: {function}({shown})" if args else "no such overload")
@@ -156,11 +156,11 @@ def is_less(a: Any, b: Any) -> bool:
     """
     kind, other = type(a), type(b)
     if kind is not other and not (kind in _NUMBERS and other in _NUMBERS):
-        raise no_such_overload("_<_", a, b)
+        raise make_overload_error("_<_", a, b)
     try:
         return bool(a < b)
     except TypeError:
-        raise no_such_overload("_<_", a, b) from None
+        raise make_overload_error("_<_", a, b) from None
 
 
 def int_of(value: int) -> int:

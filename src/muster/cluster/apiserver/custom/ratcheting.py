@@ -16,7 +16,7 @@ _ABSENT = object()
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
-def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
+def remove_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
     """Return the errors of an update, except errors about values that it leaves unchanged."""
     return [error for error in errors if not _is_unchanged(error.place or error.path, new, old)]
 

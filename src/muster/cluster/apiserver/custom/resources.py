@@ -32,7 +32,7 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.cluster.apiserver.custom.columns import make_printer
 from muster.cluster.apiserver.custom.conversion import Convert
 from muster.cluster.apiserver.custom.jsonpath import simple_names
-from muster.cluster.apiserver.custom.ratcheting import without_old_errors
+from muster.cluster.apiserver.custom.ratcheting import remove_old_errors
 from muster.cluster.apiserver.custom.scale import scale_subresource
 from muster.cluster.apiserver.custom.versions import CustomVersion, Stored
 from muster.cluster.apiserver.decode import Document
@@ -228,7 +228,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
         new_meta, old_meta = msgspec.convert(document, Object).metadata, msgspec.convert(old, Object).metadata
         judged = self._judge(document)
         of_meta = changed_metadata(new_meta, old_meta, custom=True)
-        errors = [*of_meta, *(without_old_errors(judged, document, old) if judged else ())]
+        errors = [*of_meta, *(remove_old_errors(judged, document, old) if judged else ())]
         return errors + self._find_broken_rules(document, old, errors)
 
     def _find_broken_rules(

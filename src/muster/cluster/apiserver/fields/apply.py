@@ -11,7 +11,7 @@ from muster.api.status import bad_request
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import lastapplied
 from muster.cluster.apiserver.fields.compare import compare
-from muster.cluster.apiserver.fields.config import applied_fields
+from muster.cluster.apiserver.fields.config import find_applied_fields
 from muster.cluster.apiserver.fields.conflicts import Conflict, conflict_error
 from muster.cluster.apiserver.fields.managers import (
     APPLY,
@@ -21,8 +21,8 @@ from muster.cluster.apiserver.fields.managers import (
     identity_of,
     in_order,
     is_same_entry,
+    remove_entries,
     set_entries,
-    without_entries,
 )
 from muster.cluster.apiserver.fields.merge import merge, prune_given_up
 from muster.cluster.apiserver.fields.schema import FieldSchema
@@ -59,8 +59,8 @@ def apply(
         ApiError: 409 for conflicts, 400 for a configuration that cannot be applied.
     """
     _require_applicable(config, writer)
-    wanted = subtract_set(applied_fields(config, schema), ignored) or {}
-    base = without_entries(live or {})
+    wanted = subtract_set(find_applied_fields(config, schema), ignored) or {}
+    base = remove_entries(live or {})
     stored = _read_entries(live, base, writer, now, schema, ignored)
     previous = next((entry for entry in stored if identity_of(entry) == writer.identity(APPLY)), None)
     others = [entry for entry in stored if entry is not previous]

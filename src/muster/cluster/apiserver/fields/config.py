@@ -16,7 +16,7 @@ _CONTAINERS: dict[type, str] = {dict: "map", list: "list"}
 _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}"}
 
 
-def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
+def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
     """Return the fields that a configuration sets.
 
     The set contains the path of each item of a list and of each member of a map. For an object member that the schema

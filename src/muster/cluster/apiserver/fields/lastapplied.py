@@ -13,7 +13,7 @@ import msgspec
 from muster.api.status import ApiError
 from muster.cluster.apiserver.decode import Document, decode
 from muster.cluster.apiserver.fields.compare import compare
-from muster.cluster.apiserver.fields.config import applied_fields
+from muster.cluster.apiserver.fields.config import find_applied_fields
 from muster.cluster.apiserver.fields.conflicts import Conflict
 from muster.cluster.apiserver.fields.managers import Writer
 from muster.cluster.apiserver.fields.schema import FieldSchema
@@ -47,7 +47,7 @@ def _find_last_applied_fields(live: Document, writer: Writer, schema: FieldSchem
         last = decode(text.encode(), JSON, "configuration", strict=False).document
         if last.get("apiVersion") != writer.api_version:
             return {}
-        fields = applied_fields(last, schema)
+        fields = find_applied_fields(last, schema)
     except ApiError:
         return {}  # kubectl did not write this annotation, so no field counts as applied
     changes = compare(last, live, schema)

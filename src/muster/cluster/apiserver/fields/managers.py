@@ -81,7 +81,7 @@ def set_entries(document: Document, entries: Sequence[Entry]) -> None:
         metadata.pop("managedFields", None)
 
 
-def without_entries(document: Document) -> Document:
+def remove_entries(document: Document) -> Document:
     """Return the object without `metadata.managedFields`."""
     metadata = document.get("metadata")
     if not metadata or "managedFields" not in metadata:

@@ -20,8 +20,8 @@ from muster.cluster.apiserver.fields.managers import (
     in_order,
     is_same_entry,
     read_entries,
+    remove_entries,
     set_entries,
-    without_entries,
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, subtract_set, unite_sets
@@ -74,7 +74,7 @@ def update_managers(
 
 def is_same_but_times(old: Document, new: Document) -> bool:
     """Return whether two versions of an object are equal apart from the times of their managers' entries."""
-    before, after = without_entries(old), without_entries(new)
+    before, after = remove_entries(old), remove_entries(new)
     if before != after or not is_equal(before, after):  # Python's == holds for 1 and True, `is_equal` does not
         return False
     entries, others = entries_of(old), entries_of(new)

@@ -21,7 +21,7 @@ from muster.cluster.apiserver.identity.certificates import (
     Pair,
     read_private,
 )
-from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
+from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, TokenCheck, make_fixed_token_check
 from muster.runtime.ids import Ids
 from muster.runtime.process.privatefiles import write_private
 
@@ -62,7 +62,7 @@ class Credentials(Struct, frozen=True):
 
     def authenticator(self, check: TokenCheck | None = None) -> Authenticator:
         """Return an authenticator of certificates and tokens. check: None accepts only the admin's token."""
-        return Authenticator(check or fixed_tokens(self.trust.tokens))
+        return Authenticator(check or make_fixed_token_check(self.trust.tokens))
 
     def server_context(self) -> ssl.SSLContext:
         """Return the server's TLS context. A client may present a certificate that the authority has signed."""

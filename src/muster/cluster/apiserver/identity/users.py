@@ -69,7 +69,7 @@ def account_groups(namespace: str) -> frozenset[str]:
 TokenCheck = Callable[[str], User | None]
 
 
-def fixed_tokens(tokens: Mapping[str, User]) -> TokenCheck:
+def make_fixed_token_check(tokens: Mapping[str, User]) -> TokenCheck:
     """Return a check that accepts exactly these tokens."""
     known = [(token.encode(), user) for token, user in tokens.items()]
 

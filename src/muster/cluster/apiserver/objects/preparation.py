@@ -60,7 +60,7 @@ def restore_spec(document: Document, stored: Document) -> None:
     document["spec"] = stored["spec"]
 
 
-def new_pod(pod: Document) -> None:
+def prepare_new_pod(pod: Document) -> None:
     """Prepare a new pod: set the phase Pending and the QoS class.
 
     A pod with scheduling gates also gets the condition that reports them. A negative grace period becomes 1 second.
@@ -86,13 +86,13 @@ def new_pod(pod: Document) -> None:
         }
 
 
-def new_job(job: Document) -> None:
+def prepare_new_job(job: Document) -> None:
     """Prepare a new Job: generate a selector whose labels only the pods of this Job have."""
     generate_selector(job, job["metadata"]["uid"])
     job["status"] = {}
 
 
-def new_namespace(namespace: Document) -> None:
+def prepare_new_namespace(namespace: Document) -> None:
     """Prepare a new namespace: set the phase Active, and add the finalizer that keeps it until it is empty."""
     finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
     if NAMESPACE_FINALIZER not in finalizers:
@@ -100,7 +100,7 @@ def new_namespace(namespace: Document) -> None:
     namespace["status"] = {"phase": "Active"}
 
 
-def new_service(service: Document) -> None:
+def prepare_new_service(service: Document) -> None:
     """Prepare a new service: give it an empty status. It gets no cluster IP, because no proxy would serve it."""
     service["status"] = {"loadBalancer": {}}
 

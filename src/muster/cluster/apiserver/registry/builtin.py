@@ -104,7 +104,7 @@ PODS = make_resource(
     POD,
     (pod.validate_create, pod.validate_update),
     Rules(
-        prepare_create=preparation.new_pod,
+        prepare_create=preparation.prepare_new_pod,
         has_generation=True,
         graceful=True,
         returns_deleted=True,
@@ -127,7 +127,7 @@ def _make_job_resource(elastic: job.Elastic) -> Resource:
     return make_resource(
         JOB,
         (job.validate_create, validate_update),
-        Rules(prepare_create=preparation.new_job, has_generation=True, propagation="Orphan"),
+        Rules(prepare_create=preparation.prepare_new_job, has_generation=True, propagation="Orphan"),
         Subresource("log", JOB, ("get",)),
         Subresource(
             "scale",
@@ -161,7 +161,7 @@ NODES = make_resource(
 NAMESPACES = make_resource(
     NAMESPACE,
     (namespace.validate_create, namespace.validate_update),
-    Rules(prepare_create=preparation.new_namespace),
+    Rules(prepare_create=preparation.prepare_new_namespace),
     Subresource(
         "finalize",
         NAMESPACE,
@@ -179,7 +179,7 @@ SERVICES = make_resource(
     SERVICE,
     (service.validate_create, service.validate_update),
     Rules(
-        prepare_create=preparation.new_service,
+        prepare_create=preparation.prepare_new_service,
         prepare_update=preparation.changed_service,
         create_on_update=True,
         returns_deleted=True,

@@ -17,7 +17,7 @@ from muster.api.core import Node, Pod, Taint
 from muster.api.nodes import NO_EXECUTE, OUT_OF_SERVICE, UNREACHABLE, has_taint, is_ready
 from muster.api.ours.embedded import FENCED_ANNOTATION
 from muster.api.pods import NODE_NOT_READY, is_deleting, is_finished
-from muster.api.values.taints import seconds_tolerated
+from muster.api.values.taints import compute_tolerated_seconds
 from muster.cluster.controllers.nodes.nodehealth import read_readiness
 
 # Nodes that fail together are detected one after the other, as their Leases expire: a kubelet renews every 10 s.
@@ -65,7 +65,7 @@ def _find_write_off(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_he
     is_lost = not is_heard and read_readiness(node) == "Unknown" and _LOST_TAINT in since
     if not is_lost or node.metadata.annotations.get(FENCED_ANNOTATION) != "true":
         return None
-    seconds = seconds_tolerated((_LOST_TAINT,), pod.spec.tolerations)
+    seconds = compute_tolerated_seconds((_LOST_TAINT,), pod.spec.tolerations)
     return Departure(since[_LOST_TAINT] + seconds, final=True) if seconds is not None else None
 
 
@@ -74,7 +74,7 @@ def _find_eviction(pod: Pod, since: Mapping[Taint, float], *, is_heard: bool) ->
         return None
     if is_heard:
         since = {taint: at for taint, at in since.items() if taint != _LOST_TAINT}
-    tolerated = ((taint, at, seconds_tolerated((taint,), pod.spec.tolerations)) for taint, at in since.items())
+    tolerated = ((taint, at, compute_tolerated_seconds((taint,), pod.spec.tolerations)) for taint, at in since.items())
     ends = [
         Departure(at + seconds, final=False, taint=_describe_taint(taint))
         for taint, at, seconds in tolerated

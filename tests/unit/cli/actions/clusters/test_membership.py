@@ -28,7 +28,7 @@ def config(*clusters):
 )
 def test_a_cluster_comes_last_and_is_there_once(before, joined, left):
     assert membership.with_cluster(config(*before), "b") == joined
-    assert membership.without_cluster(config(*before), "b") == left
+    assert membership.remove_cluster_name(config(*before), "b") == left
 
 
 def test_what_is_made_is_what_is_known_again():

@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.status import INVALID, FieldError
-from muster.cluster.apiserver.custom.ratcheting import without_old_errors
+from muster.cluster.apiserver.custom.ratcheting import remove_old_errors
 
 OLD = {"spec": {"a": 1, "b": {"c": 1}, "list": [{"x": 1}], "map": {"k.l": 1}}}
 
@@ -28,10 +28,10 @@ OLD = {"spec": {"a": 1, "b": {"c": 1}, "list": [{"x": 1}], "map": {"k.l": 1}}}
 def test_what_is_kept(change, path, kept):
     error = FieldError(path, INVALID, 0, "is wrong")
     new = {"spec": OLD["spec"] | change}
-    assert without_old_errors([error], new, OLD) == ([error] if kept else [])
+    assert remove_old_errors([error], new, OLD) == ([error] if kept else [])
 
 
 def test_an_error_whose_path_does_not_say_where_it_is():
     error = FieldError("<nil>", INVALID, "", '"spec.a" must not validate the schema (not)', place="spec.a")
-    assert without_old_errors([error], {"spec": OLD["spec"] | {"b": {}}}, OLD) == []
-    assert without_old_errors([error], {"spec": OLD["spec"] | {"a": 2}}, OLD) == [error]
+    assert remove_old_errors([error], {"spec": OLD["spec"] | {"b": {}}}, OLD) == []
+    assert remove_old_errors([error], {"spec": OLD["spec"] | {"a": 2}}, OLD) == [error]

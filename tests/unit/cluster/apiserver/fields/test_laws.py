@@ -12,7 +12,7 @@ from tests.unit.cluster.apiserver.fields.test_cases import SCHEMA, VERSION, docu
 from muster.api.status import ApiError
 from muster.cluster.apiserver.fields import FieldSchema, FieldSet, Writer, apply, is_same_but_times, update_managers
 from muster.cluster.apiserver.fields.compare import compare, list_all_paths
-from muster.cluster.apiserver.fields.config import applied_fields
+from muster.cluster.apiserver.fields.config import find_applied_fields
 from muster.cluster.apiserver.fields.sets import intersect_sets, list_paths, make_canonical, subtract_set, unite_sets
 
 pytestmark = pytest.mark.timeout(900)  # the long form takes its time
@@ -108,9 +108,8 @@ def filled(value: Any) -> Any:
 
 
 def fields_of(spec: Any) -> FieldSet:
-    return (
-        subtract_set(applied_fields(document(spec), SCHEMA), {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}}) or {}
-    )
+    applied = find_applied_fields(document(spec), SCHEMA)
+    return subtract_set(applied, {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}}) or {}
 
 
 @given(STEPS, SPECS)

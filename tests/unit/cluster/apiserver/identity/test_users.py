@@ -11,7 +11,7 @@ from muster.cluster.apiserver.identity.users import (
     User,
     account_of,
     authorize,
-    fixed_tokens,
+    make_fixed_token_check,
 )
 
 BOB = User("bob")
@@ -36,7 +36,7 @@ BOB_CANNOT = 'User "bob" cannot'
     ],
 )
 def test_who_it_is(certificate, authorization, user):
-    authenticator = Authenticator(fixed_tokens({"other": BOB, "secret": ADMIN}))
+    authenticator = Authenticator(make_fixed_token_check({"other": BOB, "secret": ADMIN}))
     if user is None:
         with pytest.raises(ApiError) as error:
             authenticator.user(certificate, authorization)

@@ -7,7 +7,12 @@ account. Uncommitted writes count as well, so that two concurrent writes cannot 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope, counted_with, measure_body
+from muster.cluster.apiserver.admission.plugins.quotausage import (
+    Measure,
+    Scope,
+    list_resources_counted_with,
+    measure_body,
+)
 from muster.cluster.apiserver.admission.plugins.reservations import Reservations
 from muster.cluster.store import Change, Compacted, Entry, Key, Store
 
@@ -70,7 +75,7 @@ class _Account:
 
     def __init__(self, store: Store, resource: str) -> None:
         self._store = store
-        self._watches = {one: store.watch(one, store.revision) for one in counted_with(resource)}
+        self._watches = {one: store.watch(one, store.revision) for one in list_resources_counted_with(resource)}
         self._namespaces: dict[str, _Objects] = {}
         self._ahead: dict[Key, Entry | None] = {}
 

@@ -239,7 +239,7 @@ def resource_of(name: str) -> str:
     return SERVICE.resource if name.startswith("services.") else POD.resource
 
 
-def counted_with(resource: str) -> tuple[str, ...]:
+def list_resources_counted_with(resource: str) -> tuple[str, ...]:
     """Return the resources whose objects change the usage of this resource.
 
     For pods, the result includes PodGroups, because they reserve resources for their pods.
@@ -249,12 +249,12 @@ def counted_with(resource: str) -> tuple[str, ...]:
 
 def counts_for(resource: str) -> tuple[str, ...]:
     """Return the resources to whose usage an object of this resource contributes."""
-    return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
+    return tuple({resource: None} | {one: None for one in _RULES if resource in list_resources_counted_with(one)})
 
 
 def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
     """Return the resources whose objects count in a quota."""
-    return frozenset(one for name in spec.hard for one in counted_with(resource_of(name)))
+    return frozenset(one for name in spec.hard for one in list_resources_counted_with(resource_of(name)))
 
 
 def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:

@@ -14,8 +14,8 @@ from muster.cluster.apiserver.cel.values import (
     Optional,
     equals,
     is_less,
+    make_overload_error,
     measure_extent,
-    no_such_overload,
 )
 
 _MOST_PAIRS = 1_000_000  # the most comparisons that one call may make
@@ -27,7 +27,7 @@ def _is_sorted(items: list[Any]) -> bool:
 
 def _sum(items: list[Any]) -> Any:
     if items and type(items[0]) in (str, list, bytes):
-        raise no_such_overload("sum", items)
+        raise make_overload_error("sum", items)
     return reduce(add, items) if items else 0
 
 

@@ -66,7 +66,7 @@ class BadConnection(Exception):  # noqa: N818  (the name states the fact)
         self.code = code
 
 
-def next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
+def read_next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
     """Return the frame at an offset (None if it is incomplete), and the offset after it. Raises `BadConnection`."""
     if len(buffer) - at < HEAD_BYTES:
         return None, at

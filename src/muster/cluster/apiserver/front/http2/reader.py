@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from muster.cluster.apiserver.front.http2.frames import PREFACE, BadConnection, Code, Frame, next_frame
+from muster.cluster.apiserver.front.http2.frames import PREFACE, BadConnection, Code, Frame, read_next_frame
 
 
 class Reader:
@@ -23,8 +23,8 @@ class Reader:
                 self._buffer = buffer
                 return
             self._is_greeted, at = True, len(PREFACE)
-        frame, at = next_frame(buffer, at)
+        frame, at = read_next_frame(buffer, at)
         while frame is not None:
             yield frame
-            frame, at = next_frame(buffer, at)
+            frame, at = read_next_frame(buffer, at)
         self._buffer = buffer[at:]

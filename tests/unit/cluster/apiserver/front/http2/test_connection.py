@@ -10,7 +10,7 @@ from tests.unit.cluster.apiserver.front.http2.test_session import GET, asked, fr
 from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.connection import PART_BYTES, TURN_REQUESTS, Connection
-from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, next_frame
+from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, read_next_frame
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, Shared
 from muster.cluster.apiserver.front.unsent import STALLED_SECONDS, TLS_BYTES, Unsent
 from muster.runtime.clock import run_virtual
@@ -78,10 +78,10 @@ class Client:
     def told(self) -> list[Frame]:
         """What has come since."""
         told = []
-        found, self._seen = next_frame(self.transport.written, self._seen)
+        found, self._seen = read_next_frame(self.transport.written, self._seen)
         while found is not None:
             told.append(found)
-            found, self._seen = next_frame(self.transport.written, self._seen)
+            found, self._seen = read_next_frame(self.transport.written, self._seen)
         return told
 
     def resets(self) -> list[tuple[int, bytes]]:
