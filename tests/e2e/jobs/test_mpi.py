@@ -17,7 +17,7 @@ def launcher(tmp_path):
     """A program called mpirun that starts processes as launchers do."""
     program = tmp_path / "bin" / "mpirun"
     program.parent.mkdir()
-    shutil.copy(ROOT / "tests" / "system" / "mpi_launcher.py", program)
+    shutil.copy(ROOT / "tests/system/jobs/mpi_launcher.py", program)
     return str(program)
 
 

@@ -146,7 +146,7 @@ def test_jobs_are_followed_scaled_and_cancelled(shared_up, program):
         print(job.state, job.done())
         """,
     )
-    assert said == "[0] a [0] b\n has not ended within 0.1 s; it goes on\ncancelled\nCancelled True\n"
+    assert said == "[0] a [0] b\n has not ended within 0.1 s; it continues\ncancelled\nCancelled True\n"
 
 
 def test_what_is_no_job_is_said(shared_up, program):

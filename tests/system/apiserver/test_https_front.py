@@ -133,7 +133,8 @@ class Wire:
         return True
 
     async def close(self) -> None:
-        self.writer.transport.abort()
+        with suppress(AttributeError):  # Python 3.11.2 loses what it would abort if both ends closed the connection
+            self.writer.transport.abort()
         with suppress(ConnectionError, ssl.SSLError):
             await self.writer.wait_closed()
 

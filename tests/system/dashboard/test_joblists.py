@@ -129,7 +129,7 @@ async def test_a_cron_job_is_held_released_and_cancelled_after_saying_what_happe
         assert f'href="/ui{page}/hold"' in await viewer.page(page)
         assert f'href="/ui{page}/release"' not in await viewer.page(page)
         asked = await viewer.text(f"{page}/hold")
-        assert "It starts no jobs until somebody releases it. 1 job goes on: " + running in asked
+        assert "It starts no jobs until somebody releases it. 1 job continues: " + running in asked
         assert await viewer.act(f"{page}/hold") == "hourly held: it starts no jobs until it is released"
         assert await viewer.find_next(f"{page}/hold") == f"/ui{page}"
         await world.settle(1)
@@ -165,7 +165,7 @@ async def test_a_job_that_a_user_made_from_a_cron_job_is_one_of_its_jobs(world: 
         assert "1 job is cancelled: by-hand." in await viewer.text(f"{page}/cancel")
         await viewer.act(f"{page}/release")
         await world.settle(1)
-        assert "1 job goes on: by-hand." in await viewer.text(f"{page}/hold")
+        assert "1 job continues: by-hand." in await viewer.text(f"{page}/hold")
         await viewer.act(f"{page}/cancel")
         for pod in await world.pods():
             await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
@@ -249,7 +249,7 @@ async def test_a_viewer_who_may_not_list_the_jobs_of_a_cron_job_may_still_hold_i
             await viewer.page(f"{page}/cancel")
         with pytest.raises(ApiError, match="cannot list resource"):
             await viewer.act(f"{page}/cancel")
-        assert f"1 job goes on: {running}." in await viewer.text(f"{page}/hold")
+        assert f"1 job continues: {running}." in await viewer.text(f"{page}/hold")
         await viewer.act(f"{page}/hold")
         assert (await world.client.get(CRON_JOB, "hourly", "default")).spec.suspend
 

@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import resource
 import socket
 import subprocess
@@ -32,7 +33,13 @@ def test_a_server_without_free_files_reports_that_in_a_line_and_goes_on(caplog):
     async def story():
         shorten_reports_of_exhaustion(asyncio.get_running_loop())
         served = asyncio.Event()
-        server = await asyncio.start_server(lambda _reader, _writer: served.set(), "127.0.0.1", 0, backlog=1000)
+
+        async def serve(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+            await writer.wait_closed()
+            served.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=1)
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         async with server:
             with socket.create_connection(server.sockets[0].getsockname()) as client:
@@ -48,6 +55,18 @@ def test_a_server_without_free_files_reports_that_in_a_line_and_goes_on(caplog):
     assert [one.getMessage() for one in caplog.records] == [
         "no connections are accepted for a moment: Too many open files"
     ]
+
+
+def test_attempts_in_one_second_are_reported_once(caplog):
+    async def story():
+        loop = asyncio.get_running_loop()
+        shorten_reports_of_exhaustion(loop)
+        error = OSError(errno.EMFILE, "Too many open files")
+        for _ in range(1000):
+            loop.call_exception_handler({"message": "socket.accept()", "exception": error, "socket": None})
+
+    asyncio.run(story())
+    assert len(caplog.records) == 1
 
 
 def test_other_reports_of_the_loop_stay(caplog):

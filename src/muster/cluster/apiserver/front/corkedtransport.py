@@ -80,7 +80,8 @@ class CorkedTransport:
     def close(self) -> None:
         """Write the buffered data, and close the transport."""
         self.flush()
-        self._transport.close()
+        if not self._transport.is_closing():  # in Python 3.11.2, a TLS transport that is closed twice cannot be aborted
+            self._transport.close()
 
     def release(self) -> None:
         """Drop the reference to the transport, so that its memory is freed now.

@@ -12,9 +12,13 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
+        self.closed = 0
 
     def is_closing(self) -> bool:
-        return False
+        return self.closed > 0
+
+    def close(self) -> None:
+        self.closed += 1
 
     def write(self, data: Any) -> None:
         self.written.append(bytes(data))
@@ -53,5 +57,17 @@ def test_what_is_written_now_takes_all_before_along():
         assert transport.written == [b"100 Continue, 200 OK"]
         await asyncio.sleep(0)
         assert len(transport.written) == 1
+
+    asyncio.run(body())
+
+
+def test_the_transport_is_closed_once():
+    async def body():
+        transport = Transport()
+        corked = CorkedTransport(transport, lambda _: None)
+        corked.write(b"bye")
+        corked.close()
+        corked.close()
+        assert (transport.written, transport.closed) == ([b"bye"], 1)
 
     asyncio.run(body())
