@@ -47,7 +47,7 @@ def test_without_gpus_nothing_is_said_of_them(muster):
 
 @pytest.mark.kubectl
 def test_a_secret_is_a_variable_and_a_file(shared_up):
-    kubectl(shared_up, "create", "secret", "generic", "wandb", "--from-literal=key=s3cret")
+    kubectl(shared_up, "create", "secret", "generic", "wandb", "--from-literal=WANDB_API_KEY=s3cret")
     shared_up("apply", "-f", "-", "--wait", input=manifests("data.md", "secretKeyRef"))
     assert "the same" in shared_up("logs", "report").stdout
     for role, answer in (("view", "no"), ("edit", "yes")):
