@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account, AccountError, acting_as, find_account, find_home
+from muster.runtime.process.accounts import (
+    FIRST_PRIVATE_GROUP,
+    Account,
+    AccountError,
+    acting_as,
+    find_account,
+    find_home,
+)
 
 NOBODY = Account("nobody", 65534, 65534, (65534,), "/", "/bin/sh")
 
