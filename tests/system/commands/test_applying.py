@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import click
 import msgspec
 import pytest
 from tests.system.plane import World, virtual
@@ -10,6 +11,7 @@ from tests.system.plane import World, virtual
 from muster.actions.server.session import Session
 from muster.api.core import CONFIG_MAP
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cli.actions.manifests import apply_one
 from muster.cli.names.discovery import Discovery
@@ -75,3 +77,19 @@ async def test_manifests_of_the_same_moment_read_a_group_version_once(world: Wor
     kinds = await asyncio.gather(*(discovery.kind("batch/v1", "Job") for _ in range(3)))
     assert [kind.resource for kind in kinds] == ["jobs.batch"] * 3
     assert transport.methods == ["GET"]
+
+
+@virtual
+async def test_a_kind_that_was_defined_meanwhile_is_found(world: World) -> None:
+    discovery = Discovery(world.client)
+    crds = CUSTOM_RESOURCE_DEFINITION.seen_as(dict)
+    for kind in ("Fruit", "Vegetable"):  # a file may define both in turn, each followed by an object
+        with pytest.raises(click.ClickException, match="knows no kind"):
+            await discovery.kind("food.io/v1", kind)
+        names = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower()}
+        schema = {"openAPIV3Schema": {"type": "object"}}
+        versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+        spec = {"group": "food.io", "scope": "Namespaced", "names": names, "versions": versions}
+        await world.client.create(crds, {"metadata": {"name": f"{kind.lower()}s.food.io"}, "spec": spec})
+        await world.settle()
+        assert (await discovery.kind("food.io/v1", kind)).resource == f"{kind.lower()}s.food.io"

@@ -1,6 +1,7 @@
 """What security contexts ask of a process node: it is done, or said."""
 
 import os
+import pwd
 from functools import partial
 
 import pytest
@@ -59,6 +60,16 @@ def test_who_a_container_runs_as_reaches_its_mounts(play):
         context = {"runAsUser": NOBODY, "runAsGroup": NOBODY}
         await world.create(volumes=VOLUMES, volumeMounts=MOUNTS, securityContext=context, **shell(script))
         assert await printed(world) == [str(NOBODY), "v", "y"]
+
+    play(story)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize(("uid", "home"), [(NOBODY, pwd.getpwuid(NOBODY).pw_dir), (4_000_000, "/")])
+def test_a_container_gets_the_home_of_the_user_that_it_runs_as(play, uid, home):
+    async def story(world):
+        await world.create(securityContext={"runAsUser": uid}, **shell("echo $HOME"))
+        assert await printed(world) == [home]
 
     play(story)
 

@@ -119,6 +119,14 @@ def test_the_name_of_a_job_that_could_never_run_is_safe_for_terminals(tmp_path):
     assert "log-a\\x1b]0;b\\x07 could never run: " in done.stderr
 
 
+def test_an_error_that_quotes_a_table_is_safe_for_terminals(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
+    (tmp_path / "jobs.csv").write_text("\x1b]0;b\x07\n")
+    done = CliRunner().invoke(command, [str(tmp_path / "scenario.yaml")])
+    assert (done.exit_code, "\x1b" in done.stderr) == (2, False)
+    assert ", but \\x1b]0;b\\x07" in done.stderr
+
+
 def test_a_gang_of_a_table_may_start_with_fewer_pods(tmp_path):
     queue = QUEUE.replace(', annotations: {muster.dev/user-limits: "jobs=1"}', "")
     jobs = "a,0,10,6,1,3,\nb,0,10,6,1,5,\n"

@@ -57,7 +57,8 @@ async def _cancel_named(
     try:
         return await cancel_job(client, name, namespace, delete=delete, kind=kind, uid=uid)
     except ApiError as error:
-        if error.code != 404 or uid or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
+        may_be_cron_job = error.code == 404 and not uid and kind is None
+        if not may_be_cron_job or (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is None:
             raise
     return await cancel_cron_job(client, cron_job, delete=delete)
 
@@ -76,7 +77,7 @@ async def cancel_job(
     try:
         return await _end_job(client, name, namespace, delete=delete, kind=kind, uid=uid)
     except ApiError as error:
-        if error.code != 404 or (workload := await find_pods(client, namespace, name)) is None:
+        if error.code != 404 or kind is not None or (workload := await find_pods(client, namespace, name)) is None:
             raise
     require_uid(WORKLOAD.resource, name, find_owner_uid(workload), uid)
     return await cancel_pods(client, workload, also_finished=delete)

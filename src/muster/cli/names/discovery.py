@@ -15,7 +15,7 @@ from muster.runtime.transport import Request
 
 @dataclass(slots=True)
 class Discovery:
-    """A cache of the kinds that a server serves. It reads each group version once."""
+    """A cache of the kinds that a server serves. It reads a group version again only for a kind that it lacks."""
 
     client: Client
     _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class Discovery:
     async def kind(self, api_version: str, kind: str) -> Kind[dict[str, Any]]:
         """Return the kind by its apiVersion and name. Raises `click.ClickException` if it is not served."""
         async with self._reading:
-            if api_version not in self._known:
+            if kind not in self._known.get(api_version, ()):  # a manifest before this one may have defined it
                 self._known[api_version] = await self._read_kinds(api_version)
         known_kind = self._known[api_version].get(kind)
         if known_kind is None:

@@ -84,7 +84,7 @@ class Store:
         on_failure: called once if the disk fails permanently.
         """
         self.revision = 0  # the revision of the newest commit
-        self.oldest = 0  # watches from earlier revisions get `Compacted`
+        self.oldest = 0  # all changes after this revision are kept
         self.durable = journal.durable
         self.past = PastBytes(PAST_BYTES)  # the size of the changes after `oldest`
         self._journal = journal
@@ -417,7 +417,9 @@ class Store:
     # -- upkeep
 
     async def compact(self, keep_after_revision: int) -> None:
-        """Delete the changes up to a revision; the objects stay. Watches from earlier revisions get `Compacted`.
+        """Delete the changes up to a revision; the objects stay.
+
+        A watch from an earlier revision gets `Compacted` if a change of its resource was deleted since.
 
         The deletion runs in steps between commits. Raises `WriteRefused` if the disk is full or has failed.
         """

@@ -11,7 +11,6 @@ import os
 import pwd
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 
 from msgspec import Struct
 
@@ -71,11 +70,14 @@ def find_account(uid: int) -> Account:
     return account
 
 
-@cache
-def find_own_home() -> str:
-    """Return the home directory of this process's user: HOME, or that of the account; "/" if neither is known."""
+def find_home(uid: int) -> str:
+    """Return the home directory of a user; "/" if this machine does not know the user.
+
+    The variable HOME takes precedence for the user of this process.
+    """
+    own = os.environ.get("HOME", "") if uid == os.geteuid() else ""
     try:
-        return os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
+        return own or pwd.getpwuid(uid).pw_dir or "/"
     except KeyError:
         return "/"
 

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account, AccountError, acting_as, find_account
+from muster.runtime.process.accounts import (
+    FIRST_PRIVATE_GROUP,
+    Account,
+    AccountError,
+    acting_as,
+    find_account,
+    find_home,
+)
 
 NOBODY = Account("nobody", 65534, 65534, (65534,), "/", "/bin/sh")
 
@@ -23,6 +30,13 @@ def test_an_account_is_what_the_system_says() -> None:
 def test_an_unknown_id_is_no_account() -> None:
     with pytest.raises(AccountError, match="no user with the id 4000000"):
         find_account(4_000_000)
+
+
+def test_only_the_home_of_this_process_comes_from_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/set")
+    assert (find_home(os.geteuid()), find_home(4_000_000)) == ("/set", "/")
+    monkeypatch.delenv("HOME")
+    assert find_home(os.geteuid()) == pwd.getpwuid(os.geteuid()).pw_dir
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser acts for others")

@@ -108,6 +108,7 @@ def command(
     from muster.cli.actions.comparing import report_comparing
     from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.output import dump, say
+    from muster.insight.text import escape_controls
     from muster.runtime.realclock import RealClock
     from muster.simulation.outcome.page import write_page
     from muster.simulation.outcome.progress import ProgressReporter
@@ -162,7 +163,7 @@ def command(
         sys.exit(2)
     except ScenarioError as error:
         live.show("", "")
-        say(f"Error: {error}")
+        say(f"Error: {escape_controls(str(error))}")  # it may quote a log
         sys.exit(2)
     live.show("", "")
     click.echo(dump(msgspec.to_builtins(outcome.summary), "json") if output == "json" else make_table(outcome.summary))

@@ -51,7 +51,7 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.process.accounts import Account, acting_as, find_own_home, name_groups
+from muster.runtime.process.accounts import Account, acting_as, find_home, name_groups
 from muster.runtime.process.loginlimits import Login, read_limits
 from muster.runtime.refusals import ignoring
 
@@ -197,7 +197,7 @@ def container_id(pod: Pod, container: str, number: int) -> str:
 def build_environment(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
     """Return the container's environment. Raises `ConfigError`."""
     account = kit.account_of(pod)
-    login = account.variables if account is not None else {"HOME": find_own_home()}
+    login = account.variables if account is not None else {"HOME": _find_home(pod, container)}
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": make_hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
         defaults[STATE] = str(kit.states.of(job, account))
@@ -206,6 +206,12 @@ def build_environment(kit: Kit, pod: Pod, container: Container, objects: Objects
     # A container without a GPU may set these variables itself; a container with GPUs always gets these values.
     resolved.variables.update({name: text for name, text in gpus.items() if text or name not in resolved.variables})
     return resolved
+
+
+def _find_home(pod: Pod, container: Container) -> str:
+    """Return the home of the user as whom the node, which has no accounts, runs a container. Raises `ConfigError`."""
+    ids = rights.find_ids(pod, container.security_context or SecurityContext())
+    return find_home(os.geteuid() if ids is None else ids[0])
 
 
 def command_of(

@@ -13,12 +13,14 @@ from muster.runtime.client import Client
 
 
 async def record_named(client: Client, name: str, namespace: str, kind: Kind[Any] | None = None) -> JobRecord:
-    """Return the job of a name: a JobSet, or else a Job.
+    """Return the job of a name: a JobSet, or else a Job, unless the kind is known.
 
-    kind: the kind of the job if a list has shown it, so that no JobSet of this name is looked for if it is a Job.
+    kind: the kind of the job if a list has shown it, so that a job of the other kind is not looked for.
 
     Raises `ApiError` if there is no such job, or the user may not see it.
     """
+    if kind is JOB_SET:
+        return await read_record(client, await client.get(JOB_SET, name, namespace))
     if kind is not JOB and (job_set := await get_or_none(client, JOB_SET, name, namespace)) is not None:
         return await read_record(client, job_set)
     job: Job = await client.get(JOB, name, namespace)

@@ -34,11 +34,12 @@ def put(kind: Kind[Any], meta: dict[str, Any]) -> Put:
     return Put(Key(kind.resource, "", meta["name"]), lambda _revision: body)
 
 
-def admit(annotations: dict[str, str], objects: Objects) -> None:
-    """Let root create a plain pod in a namespace with these annotations. Raises `ApiError`."""
+def admit(annotations: dict[str, str], objects: Objects, *, old: dict[str, Any] | None = None) -> None:
+    """Let root create or change a plain pod in a namespace with these annotations. Raises `ApiError`."""
     document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
-    root = User("unix:root", frozenset({MASTERS}))
-    attempt = WriteAttempt(Resource(POD, POD, View(POD), verbs=()), "CREATE", "lab", "p", root, document, View(POD))
+    root, operation = User("unix:root", frozenset({MASTERS})), "CREATE" if old is None else "UPDATE"
+    resource = Resource(POD, POD, View(POD), verbs=())
+    attempt = WriteAttempt(resource, operation, "lab", "p", root, document, View(POD), old=old)
 
     async def story() -> None:
         async with Store(MemoryJournal(), header_of) as store:
@@ -61,3 +62,8 @@ def test_a_pod_of_no_user_is_refused_where_all_pods_run_as_users() -> None:
 )
 def test_a_pod_of_no_user_is_admitted_where_something_else_may_run_it(objects: Objects) -> None:
     admit({}, objects)
+
+
+def test_an_object_of_no_user_from_before_can_be_changed() -> None:
+    old = {"metadata": {"name": "p"}, "spec": {"nodeSelector": {"a": "b"}}}  # a job that stops gets its own one back
+    admit({}, [PROCESS_NODE], old=old)
