@@ -54,7 +54,7 @@ _STILL_SECONDS = 15.0
 
 
 class Board:
-    """The open pages of one viewer: the copy of the viewer's lists, and a screen for each open address."""
+    """One viewer's open pages: a copy of the cluster objects they show, and a screen for each address."""
 
     def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event, processor: Callable[[], float]) -> None:
         self.copy = copy

@@ -109,7 +109,7 @@ class Pool:
             Thread(target=self._register_connection, args=(connection,), name="muster-seat", daemon=True).start()
 
     def _register_connection(self, connection: socket.socket) -> None:
-        """Read a worker's first message, and add the worker's process to those that make calls."""
+        """Add a connection, by its first message: a process that runs calls, or a worker's lifeline."""
         stream = connection.makefile("rwb")
         try:
             facts, _ = unpack_message(receive(stream))

@@ -175,10 +175,11 @@ def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroun
 
 
 def hold(document: dict[str, Any], *, places: bool) -> None:
-    """Gate a new pod until it is admitted; also add Kueue's label and finalizer, and the annotation of its role.
+    """Gate a new pod until it is admitted, and annotate its role hash.
 
-    places: whether to add the gate of topology-aware scheduling too. A gate cannot be added later, and Kueue's manager
-        starts only pods that have it.
+    A pod without a suspending parent also gets Kueue's label and finalizer.
+
+    places: whether to add the gate of topology-aware scheduling, too; Kueue's manager starts only pods with this gate.
 
     Raises:
         QuantityError: a request of the pod is invalid.

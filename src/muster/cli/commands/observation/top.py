@@ -1,4 +1,4 @@
-"""`muster top`: show the nodes and their usage."""
+"""`muster top`: show requests, quota and usage."""
 
 import os
 import sys

@@ -147,10 +147,10 @@ def started_at(record: ShimRecord) -> datetime | None:
 
 
 def _find_message(container: Container, directory: Path, record: ShimRecord) -> str:
-    """Return the termination message of an exited container.
+    """Return the termination message of an exited container; "" if none.
 
-    The first source that exists counts: an excess of memory, the container's own file, the shim's message, the end of
-    the log.
+    The message is the first of: an OOM kill, the container's file, the shim's message, the log's end
+    (`FallbackToLogsOnError`).
     """
     if record.reason == OOM_KILLED and (limit := memory_limit(container)):
         return describe_excess(record.memory_bytes, limit)
