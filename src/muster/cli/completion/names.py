@@ -1,5 +1,7 @@
 """Complete names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
 
+A callback returns the names that begin with the typed text.
+
 If there is no cluster, or it does not respond, or it refuses, the callbacks return no names and print nothing: a
 message would appear in the middle of the line that the user types.
 """

@@ -36,7 +36,8 @@ _ATTEMPTS = 10  # for objects that other clients change, too
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
     """Make a cluster a worker of this manager: store its kubeconfig, and send the jobs of these ClusterQueues there.
 
-    Each change is printed. Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
+    Each change is printed, except a new namespace. Raises `ApiError`, `InsecureKubeconfigError` and
+    `click.ClickException`.
     """
     kubeconfig = write_kubeconfig(config, name)
     namespace = await engine_namespace(client)

@@ -30,7 +30,7 @@ from muster.runtime.realclock import RealClock
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
     """Create the queue of a team, whose quota is a part of the nodes' queue; print which queue its users' jobs get.
 
-    Raises `ApiError`, `UserError`, `click.UsageError`.
+    With the option `dry_run`, only print the manifests. Raises `ApiError`, `UserError`, `click.UsageError`.
     """
     if options["flavor"] or options["cohort"]:
         raise click.UsageError("--share and --users divide the queue of the nodes, whose flavor and cohort they take")

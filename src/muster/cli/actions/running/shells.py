@@ -88,7 +88,7 @@ def make_shell_gang(
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return the gang with the standard streams of rank 0 connected to a terminal; it ends when the terminal closes.
+    """Return the gang with rank 0 connected to a terminal; the job then ends when the terminal closes.
 
     A terminal is a field of the pod template, so rank 0 of several workers gets a role of its own. Raises
     `click.UsageError` if rank 0 cannot have a template of its own.

@@ -88,7 +88,7 @@ async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, 
 async def _cancel(target: Target, kinds: "Mapping[str, Kind[Any] | None]", *, index: str, delete: bool) -> None:
     """Cancel the jobs of these names, or the trials `index` of the only one.
 
-    kinds: the kinds of the jobs by name, where a list has shown them.
+    kinds: the kind of each job, by name; None for a job that the user named, whose kind is unknown.
     """
     from muster.actions.jobs.cancelling import cancel, cancel_trials
     from muster.api.batch import CRON_JOB

@@ -133,7 +133,7 @@ def _check_terminal(options: dict[str, Any]) -> None:
 
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
-    """Return whether the job gets this command's standard input.
+    """Return whether the job gets this command's standard input; print a remark if existing input is not passed on.
 
     Raises `click.UsageError` if the user requested that and it is impossible.
     """
