@@ -44,7 +44,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
     cluster: whether the queue is a ClusterQueue.
     uid: the UID of the queue; "" for any queue of this name.
 
-    Raises `ApiError` (409 for another queue), and `UserError` if the queue does not exist.
+    Raises `ApiError` (404 for a missing ClusterQueue, 409 for another queue), and `UserError` for a missing LocalQueue.
     """
     kind = (CLUSTER_QUEUE if cluster else LOCAL_QUEUE).seen_as(_Queue)
     namespace = "" if cluster else session.namespace

@@ -164,8 +164,8 @@ async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> l
 async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
     """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
-    If no job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command sees its
-    quota as free.
+    If no running job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command
+    sees its quota as free.
     """
     sentences = []
     for queue in deletion.local:

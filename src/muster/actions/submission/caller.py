@@ -26,8 +26,8 @@ def find_account_name() -> str:
 def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the caller that its workers inherit.
 
-    The caller's `MUSTER_HOME` and `MUSTER_SOCKET` are always among them, so that a job submitted by a worker goes to
-    the worker's own cluster. Raises `UserError` if `MUSTER_HOME` is no valid path.
+    The caller's `MUSTER_HOME` and `MUSTER_SOCKET` are among them, if set, as absolute paths. So a job submitted by a
+    worker goes to the worker's own cluster. Raises `UserError` if `MUSTER_HOME` is no valid path.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     socket = {SOCKET_VARIABLE: str(Path(environ[SOCKET_VARIABLE]).absolute())} if environ.get(SOCKET_VARIABLE) else {}
@@ -35,7 +35,7 @@ def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
-    """Return the annotation with the caller's umask; empty if the umask equals the default of workers.
+    """Return the annotation with the caller's umask; {} if the umask is unknown or the default of workers.
 
     status: the kernel's status file of the process. The system call that returns the umask would change it briefly.
     """

@@ -30,7 +30,7 @@ async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tup
 
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
     are the pods of the roles that wait for no other role.
-    If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
+    If no forecast is possible, for example because the server refuses a pod, the result names the problem.
 
     start: the settings for how the pods of a group wait for each other.
     """
