@@ -25,7 +25,7 @@ from muster.jobs.jobset.size import pods_of_job
 from muster.queueing.jobframework.equivalence import remove_repeated_variables
 
 
-async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
+async def plan_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
     """Return the nodes and quota that a new JobSet needs, with its first pods, and the carriers of their gangs.
 
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
