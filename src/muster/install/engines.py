@@ -30,7 +30,7 @@ async def configuration_text(
     """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
 
     namespace: where the engine is; "" searches all namespaces.
-    engines: the names of their Deployments, to search in another order.
+    engines: the names of the engines' Deployments, in the order of the search.
 
     Raises `ApiError`, `SeveralError`.
     """

@@ -123,7 +123,7 @@ def role_hash(spec: PodSpec) -> str:
 
 
 def hash_of_shape(shape: dict[str, Any]) -> str:
-    """Return the SHA-256 hash of the JSON that Go's encoder writes: maps sorted by key, absent values as null."""
+    """Return the start of the SHA-256 hash of the JSON that Go writes: maps sorted by key, absent values as null."""
     text = msgspec.json.encode({"spec": shape}, order="deterministic")
     for character, escape in _HTML:
         text = text.replace(character, escape)
