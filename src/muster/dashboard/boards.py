@@ -113,7 +113,7 @@ class Board:
     async def refresh(self, due: Sequence[Screen], share: int) -> None:
         """Render these screens, send their changes, and set the length of each screen's next pause.
 
-        share: the number of equal parts into which the time for rendering is divided, one for each screen.
+        share: the number of equal parts of the time for rendering, of which each of these screens gets one.
         """
         now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
         self.copy.begin_round()
