@@ -24,7 +24,7 @@ class SeveralError(Exception):
     """An engine's Deployment that exists in several namespaces. The message names them."""
 
 
-async def configuration_text(
+async def read_engine_configuration(
     client: Client, namespace: str = "", engines: Sequence[str] = tuple(ENGINES)
 ) -> str | None:
     """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.

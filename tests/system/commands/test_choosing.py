@@ -10,7 +10,7 @@ from muster.actions.submission.gang import Gang
 from muster.actions.submission.submitting import submit
 from muster.api.batch import JOB
 from muster.api.jobset import JOB_SET
-from muster.cli.actions.choosing import jobs_alike
+from muster.cli.actions.choosing import select_job_rows
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
@@ -37,7 +37,7 @@ async def test_the_kind_of_a_chosen_job_is_looked_for_only_once(world: World) ->
     for gang in (JOB_GANG, replace(JOB_GANG, name="several", workers=2, plain=False)):
         await submit(world.client, gang, pytest.fail)
     await world.settle(10)
-    rows = await jobs_alike(Session(world.client, "default"), "", (), "", "")
+    rows = await select_job_rows(Session(world.client, "default"), "", (), "", "")
     assert {row["name"]: row["kind"] for row in rows} == {"single": JOB, "several": JOB_SET}
     transport = Recording(world)
     for row in rows:

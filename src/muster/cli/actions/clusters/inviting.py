@@ -114,7 +114,7 @@ def _identify(meta: dict[str, Any]) -> tuple[str, str]:
     return meta.get("namespace", ""), meta["name"]
 
 
-async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
+async def find_public_address(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
     """Return the address and the certificate authority with which a manager elsewhere can reach this cluster.
 
     The address is `server`, or else the one that the cluster publishes, or else the one that this command uses. Raises

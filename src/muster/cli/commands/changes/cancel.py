@@ -79,10 +79,10 @@ def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: 
 
 
 async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, Any]]:
-    from muster.cli.actions.choosing import jobs_alike
+    from muster.cli.actions.choosing import select_job_rows
 
     async with connect(target) as session:
-        return await jobs_alike(session, options["selector"], options["states"], options["queue"], options["user"])
+        return await select_job_rows(session, options["selector"], options["states"], options["queue"], options["user"])
 
 
 async def _cancel(target: Target, kinds: "Mapping[str, Kind[Any] | None]", *, index: str, delete: bool) -> None:

@@ -69,7 +69,7 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         if queue:
             await check_queue(session.client, session.namespace, queue)
         user = NewUser(name, session.namespace, queue, admin)
-        reached = await inviting.how_reached(session.client, find_connection(target), server)
+        reached = await inviting.find_public_address(session.client, find_connection(target), server)
         embedded = await is_embedded(session.client)
         with requiring_administrator("add users"):
             token, authority = await inviting.put_account(session.client, user, RealClock())
