@@ -34,7 +34,7 @@ def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home | socket
 
 
-def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
+def make_umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
     """Return the annotation with the caller's umask; {} if the umask is unknown or the default of workers.
 
     status: the kernel's status file of the process. The system call that returns the umask would change it briefly.
@@ -47,7 +47,7 @@ def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str
     return {UMASK_ANNOTATION: render_umask(umask)} if umask != DEFAULT_UMASK else {}
 
 
-def working_directory(path: str = "") -> str:
+def find_working_directory(path: str = "") -> str:
     """Return the absolute path of the directory in which workers start.
 
     path: an absolute path, or one relative to the caller's directory; "" for the caller's directory.

@@ -9,7 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from muster.actions.parsing.quantities import NOTHING
-from muster.actions.submission.caller import find_inherited_environment, umask_annotations
+from muster.actions.submission.caller import find_inherited_environment, make_umask_annotations
 from muster.actions.submission.gang import (
     Gang,
     Role,
@@ -83,7 +83,7 @@ def gang_from_options(
         retries=options["retries"],
         exclusive=options["exclusive"],
         labels=runoptions.parse_labels(options["labels"]),
-        annotations=(umask_annotations() if on_this_machine else {})
+        annotations=(make_umask_annotations() if on_this_machine else {})
         | runoptions.parse_annotations(options["annotations"]),
         secrets=runoptions.parse_secrets(options["secrets"]),
         sweep=sweep,

@@ -112,7 +112,7 @@ def parse_soft_signal(text: str, limit: int | None) -> SoftSignal | None:
     limit: the time limit in seconds; None without a limit, in which case a signal is refused.
     """
     try:
-        return limits.soft_signal(text, limit) if text else None
+        return limits.parse_soft_signal(text, limit) if text else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--signal") from None
 
@@ -200,7 +200,7 @@ def find_working_directory(text: str, *, on_this_machine: bool) -> str:
             raise click.BadParameter(f"{text}: in an image the directory must begin with /", param_hint="--workdir")
         return text
     try:
-        return caller.working_directory(text)
+        return caller.find_working_directory(text)
     except UserError as error:
         raise click.ClickException(str(error)) from None
 
