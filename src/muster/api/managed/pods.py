@@ -29,7 +29,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_GATE,
 )
 from muster.api.managed.ancestry import managed_ancestor
-from muster.api.managed.jobs import find_forbidden_changes, new_rules, prebuilt_name
+from muster.api.managed.jobs import find_forbidden_changes, prebuilt_name, validate_queueing_metadata
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import validate_annotations
@@ -229,7 +229,7 @@ def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError
 def _validate_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     of_topology = validate_annotations("metadata.annotations", meta.annotations)
     return chain(
-        new_rules(meta, old),
+        validate_queueing_metadata(meta, old),
         _validate_managed_label(meta),
         _validate_group(meta),
         _validate_prebuilt(meta),

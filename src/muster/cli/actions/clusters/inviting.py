@@ -171,10 +171,10 @@ def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list
         f"With this kubeconfig jobs can be run in this cluster, {where}: keep it as you would keep a key.",
         f"It does not end. To withdraw it: kubectl delete serviceaccount -n {invitation.home} {invitation.name}",
     ]
-    return lines + remarks_on_address(server, embedded=embedded)
+    return lines + list_address_remarks(server, embedded=embedded)
 
 
-def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
+def list_address_remarks(server: str, *, embedded: bool) -> list[str]:
     """Return a remark if the server's address works on this machine only; otherwise an empty list.
 
     embedded: whether the cluster was started by `muster up`.

@@ -23,7 +23,7 @@ from muster.api.status import ApiError
 from muster.cli.actions.clusters import membership
 from muster.cli.actions.clusters.membership import CHECK, MembershipError
 from muster.cli.terminal.output import say
-from muster.insight.reader.clusters import engine_namespace
+from muster.insight.reader.clusters import find_engine_namespace
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_text import write_kubeconfig
@@ -40,7 +40,7 @@ async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequ
     `click.ClickException`.
     """
     kubeconfig = write_kubeconfig(config, name)
-    namespace = await engine_namespace(client)
+    namespace = await find_engine_namespace(client)
     cluster = await client.find(MULTI_KUEUE_CLUSTER, name)
     check = await client.find(ADMISSION_CHECK, CHECK)
     try:

@@ -60,7 +60,12 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
     help="Only jobs in this state. Can be repeated.",
 )
 @click.option(
-    "-q", "--queue", metavar="Q", default="", help="Only jobs of this LocalQueue.", shell_complete=names.local_queues
+    "-q",
+    "--queue",
+    metavar="Q",
+    default="",
+    help="Only jobs of this LocalQueue.",
+    shell_complete=names.complete_local_queues,
 )
 @click.option("-u", "--user", metavar="NAME", default="", help="Only jobs that this user submitted.")
 @click.option("--trials", is_flag=True, help="List the trials of a sweep, each with its state.")
@@ -112,10 +117,10 @@ async def _print_jobs(target: Target, only: Mapping[str, Any], output: str, *, e
             listed_rows = await _add_past(session, listed_rows, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in listed_rows}]
         if missing:
-            from muster.actions.jobs.lookup import no_job  # importing it is slow
+            from muster.actions.jobs.lookup import explain_missing_job  # importing it is slow
 
             for one in missing:
-                say(f"Error: {await no_job(session.client, one, where)}")
+                say(f"Error: {await explain_missing_job(session.client, one, where)}")
         rows = select_rows(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], listed_rows, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)

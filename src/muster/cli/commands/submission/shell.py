@@ -39,7 +39,7 @@ from muster.cli.session import connect, run, target_options
     metavar="Q",
     default="",
     help="LocalQueue in which the job waits (default: the queue of your team, or else the queue `default`).",
-    shell_complete=names.local_queues,
+    shell_complete=names.complete_local_queues,
 )
 @click.option(
     "--priority", metavar="P", default="", help="Name of a WorkloadPriorityClass, or else of a PriorityClass."
