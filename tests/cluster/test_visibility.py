@@ -27,7 +27,7 @@ from muster.cli.main import cli
 from muster.insight.reader.engine import NOT_LED
 from muster.install.deployment import api_services
 from muster.install.options import Options
-from muster.install.people import peoples_rights
+from muster.install.people import make_user_roles
 from muster.operator.leaderlabel import LABEL, VALUE
 from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
@@ -52,7 +52,7 @@ class Served:
         found = list(api_services(Options("", DEFAULT)))
         for each in found:
             each["spec"]["service"]["port"] = self.replica.visibility
-        listed = {"apiVersion": "v1", "kind": "List", "items": [service, *found, *peoples_rights()]}
+        listed = {"apiVersion": "v1", "kind": "List", "items": [service, *found, *make_user_roles()]}
         self.cluster.kubectl("apply", "-f", "-", text=json.dumps(listed))
 
     def is_available(self) -> bool:

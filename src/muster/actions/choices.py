@@ -111,7 +111,7 @@ async def describe_missing_queue(client: Client, name: str, namespace: str) -> s
     return f"there is no queue {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
-async def queue_to_name(client: Client, namespace: str, queue: str, *, embedded: bool) -> str:
+async def find_queue_label(client: Client, namespace: str, queue: str, *, embedded: bool) -> str:
     """Return the value of the job's queue label: `queue` if set, else LocalQueue `default` if visible, else "".
 
     In an embedded cluster the result is "" without a requested queue, because the server itself puts such jobs into

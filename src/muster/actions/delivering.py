@@ -67,7 +67,7 @@ def read_notice(environment: Mapping[str, str]) -> Notice:
 
 
 async def post(url: str, notice: Notice, clock: Clock) -> None:
-    """POST the notification to a URL; retry if the receiver does not respond.
+    """POST the notification to a URL; retry after a failure that may be temporary.
 
     Raises `UserError`. Its message omits the URL, which may be a secret.
     """

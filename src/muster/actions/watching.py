@@ -39,7 +39,7 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """Make `run` call its `look` again immediately, as after a change."""
+        """Make `run` call its `look` again as soon as after a change."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
@@ -87,7 +87,7 @@ def survive_outages(
     """Return a version of `look` for `Watch.run` that does not fail while the server is unreachable.
 
     describe: returns the remark about an unreachable server.
-    tell: called once with each different remark.
+    tell: called once with each different remark during an outage.
 
     Before the first success of `look`, transport errors are raised. Errors that the server returns are always raised.
     """

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def options_in(text: str, source: str, image: str, replicas: int | None, namespace: str) -> "Options":
-    """Return the installation options that a Configuration describes. Raises `click.BadParameter`.
+    """Return the installation options that a Configuration describes.
+
+    Raises `click.BadParameter`, and `click.ClickException` if the text is no valid Configuration.
 
     source: the file that contains the text, for errors.
     namespace: the namespace of the engine, if the text names none.

@@ -217,8 +217,9 @@ class Dashboard:
     async def _enter(self, request: InboundRequest) -> Response:
         """Sign in a viewer who has a link, or who submits a token in the form; respond with a cookie and a redirect.
 
-        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or expired, or if the
-        form was sent from another site, and `ApiError` if the cluster refuses for another reason.
+        A wrong token gets the form again (401). Raises `PageError` if the link is unknown, used or expired, if the
+        form was sent from another site, or if the method is wrong, and `ApiError` if the cluster refuses for another
+        reason. Raises `TransportError`, too.
         """
         if request.method == "POST" and self._host.takes_tokens:
             if not guard.is_from_here(
@@ -250,7 +251,7 @@ class Dashboard:
         """Return the session and the viewer whom the proxy in front or the cookie names; None before a sign-in.
 
         A session whose credentials are refused is closed. Raises `ApiError` if the proxy names no viewer (400, 401,
-        403), or if the cluster does not respond.
+        403) or the cluster fails, and `TransportError` if it does not respond.
         """
         proof = self._front.find_proof(request) if self._front is not None else None
         if proof is not None:

@@ -54,7 +54,7 @@ _STILL_SECONDS = 15.0
 
 
 class Board:
-    """The open pages of one viewer: the copy of the viewer's lists, and a screen for each open address."""
+    """One viewer's open pages: a copy of the cluster objects they show, and a screen for each address."""
 
     def __init__(self, copy: Copy, clock: Clock, news: asyncio.Event, processor: Callable[[], float]) -> None:
         self.copy = copy
@@ -71,7 +71,7 @@ class Board:
     def screen(self, address: str, render: Render) -> Screen:
         """Return the screen for an address, which is rendered once for all browser tabs that show it.
 
-        The screen is created if it does not exist; other screens without a browser tab are dropped.
+        The screen is created if it does not exist. Screens without a browser tab are dropped after some time.
         """
         now = self._clock.monotonic()
         # Whoever asked for a screen just now is about to watch it.
@@ -105,7 +105,7 @@ class Board:
         return due
 
     def find_next(self) -> float:
-        """Return the time at which the next screen may be rendered, on the monotonic clock."""
+        """Return the time at which to choose screens again, on the monotonic clock."""
         now = self._clock.monotonic()
         soonest = min(map(self._find_due, self._kept_back), default=now + _STILL_SECONDS)
         return min(soonest, now + _COUNTING_SECONDS) if self._kept_back else soonest
@@ -113,7 +113,7 @@ class Board:
     async def refresh(self, due: Sequence[Screen], share: int) -> None:
         """Render these screens, send their changes, and set the length of each screen's next pause.
 
-        share: the number of boards that share the processor; more boards mean longer pauses.
+        share: the number of equal parts of the time for rendering, of which each of these screens gets one.
         """
         now, revision, before = self._clock.monotonic(), self.copy.revision, self.copy.sharing_seconds
         self.copy.begin_round()

@@ -79,7 +79,7 @@ def render_offset(moment: datetime, start: datetime) -> Markup:
 
 
 def _render_time(kind: str, moment: datetime, text: str) -> Markup:
-    """Return a text about a time as a `time` element. Its tooltip is the time in the viewer's time zone."""
+    """Return a text about a time as a `time` element, whose tooltip a script converts to the viewer's time zone."""
     at = moment.astimezone(UTC)
     since, title = at.isoformat(timespec="seconds"), at.strftime("%Y-%m-%d %H:%M:%S UTC")
     return make_element("time", {"class": kind, "datetime": since, "title": title}, text)

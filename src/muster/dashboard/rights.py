@@ -41,7 +41,7 @@ async def find_refusal(visit: Visit, rights: Sequence[Right], name: str, namespa
     name: the name of the object.
     namespace: the namespace of the object; "" for a cluster-scoped kind.
 
-    Until the server has responded, the result is "", too. A response is cached for a few seconds.
+    Until the server has responded, the result is "", too. A response is cached for a minute.
     """
     review = partial(_review, visit, rights, name, namespace)
     is_allowed: bool | None = await visit.copy.answers.ask(("rights", *rights, name, namespace), _SECONDS, review)

@@ -28,5 +28,5 @@ def is_in_state(state: str, state_filter: str) -> bool:
 
 
 def color_of(state: str) -> str:
-    """Return the style sheet's class for a job's state; "" for a state that is neither good nor bad."""
+    """Return the style sheet's class for a job's state; "" for a state without a colour."""
     return _COLOR_BY_STATE.get(state, "")

@@ -24,7 +24,7 @@ class Visit(Struct, frozen=True):
     names: the parts of the path by their name in the page's pattern.
     query: the first value of each query parameter.
     copy: a client with the viewer's rights whose lists come from memory.
-    now: the time of the request.
+    now: the time of the request or, in an open page, of the rendering.
     read_only: whether pages offer no changes.
     """
 
@@ -76,7 +76,7 @@ class Deed(Struct, frozen=True):
 
     pattern: the path of both requests.
     view: returns the values of the page that GET shows: `title`, `will` (sentences about what will happen), `button`,
-    `danger` (whether something ends), `back` (an address), and `fields` if the viewer has a choice.
+    `danger` (whether something ends), `back` (an address), `fields` (of the form), and `uid` (of the object).
     act: makes the change with the values of the form, and returns a sentence about what was done. It raises the errors
     of a view; the page then asks again, with the message of the error.
     after: returns the address of the page that follows, from the visit and the values of the form.

@@ -165,10 +165,9 @@ def request_of(pod: Pod) -> dict[str, int]:
 
 
 def list_levels(nodes: Sequence[Node], topologies: Iterable[Topology]) -> dict[str, tuple[str, ...]]:
-    """Return the labels that group nodes, by the name of their Topology.
+    """Return the labels that group nodes, by the name of their Topology; the zone label also by its own name.
 
-    Without a Topology, the label of zones groups them. The level of single hosts is left out, and so is a Topology
-    whose labels no node has.
+    Left out are labels that no node has, the level of single hosts, and Topologies without other labels.
     """
     present = {label for node in nodes for label in node.metadata.labels}
     levels = {

@@ -41,7 +41,8 @@ def certificate_documents(options: Options) -> list[Json]:
 def inject(document: Json, options: Options) -> Json:
     """Return a document with the annotation that makes cert-manager inject its authority, if the document needs it.
 
-    Webhook configurations, APIServices, and definitions whose objects are converted need it.
+    Webhook configurations, APIServices, and definitions whose objects are converted need it. Without cert-manager in
+    the options, no document does.
     """
     if not options.cert_manager or not _is_asked(document):
         return document

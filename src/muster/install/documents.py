@@ -24,7 +24,7 @@ from muster.install.crds import make_definitions
 from muster.install.dashboard import dashboard_documents
 from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
 from muster.install.options import NAME, PART_OF, Json, Options
-from muster.install.people import peoples_rights
+from muster.install.people import make_user_roles
 from muster.install.rights import engine_rights
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.endpoints import CONVERTING, ServiceEndpoint
@@ -56,7 +56,7 @@ def _yield_documents(options: Options) -> Iterator[Json]:
     yield from map(_add_label, make_definitions(_make_conversion(options), options.kinds))
     yield deployment.service_account(options)
     yield from engine_rights(options)
-    yield from peoples_rights()
+    yield from make_user_roles()
     yield deployment.config_map(options)
     yield from deployment.make_services(options)
     yield deployment.make_deployment(options)

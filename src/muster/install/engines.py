@@ -24,13 +24,13 @@ class SeveralError(Exception):
     """An engine's Deployment that exists in several namespaces. The message names them."""
 
 
-async def configuration_text(
+async def read_engine_configuration(
     client: Client, namespace: str = "", engines: Sequence[str] = tuple(ENGINES)
 ) -> str | None:
     """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
 
     namespace: where the engine is; "" searches all namespaces.
-    engines: the names of their Deployments, to search in another order.
+    engines: the names of the engines' Deployments, in the order of the search.
 
     Raises `ApiError`, `SeveralError`.
     """

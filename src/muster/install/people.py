@@ -29,7 +29,7 @@ _LINES: Final = {
 }
 
 
-def peoples_rights() -> list[Json]:
+def make_user_roles() -> list[Json]:
     """Return the ClusterRoles for users; cluster administrators create the bindings."""
     return [
         _make_collecting_role("kueue-batch-admin-role", "batch-admin"),

@@ -105,7 +105,7 @@ def _make_deletions(kinds: Iterable[Kind[Any]]) -> str:
 
 
 def _make_removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str = "") -> str:
-    """Return the commands that delete the objects of those kinds, dependents before the objects that they need.
+    """Return the commands that delete the installed objects of the wanted kinds, dependents first.
 
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole comes first, because the
     cluster writes it whenever one of its parts changes, and would create it again.

@@ -64,7 +64,7 @@ def make_metrics_handler(registry: Registry, judge: Judge | None) -> dict[str, H
 async def serve_handlers(
     where: str, handlers: Mapping[str, Handler], context: ssl.SSLContext | None = None, method: str = "GET"
 ) -> AsyncIterator[int]:
-    """Serve the handlers until the context closes, and yield the port; serve nothing if the address is off.
+    """Serve the handlers until the context closes, and yield the port; yield 0 and serve nothing if `where` is `OFF`.
 
     where: the bind address.
     method: the only HTTP method that is served.

@@ -132,7 +132,7 @@ class Replica:
         await self._require_no_other(client, namespace, name)
         self.alone.set()
         if not settings.leader_elect:
-            await self._work(_keep_open)
+            await self._run_engine(_keep_open)
             return
         seconds = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
         election = Election(
@@ -144,7 +144,7 @@ class Replica:
             identity=self._identity,
             timing=Timing(*(each / SECOND for each in seconds)),
         )
-        await election.run(lambda: self._work(election.fence), self._hang_up)
+        await election.run(lambda: self._run_engine(election.fence), self._hang_up)
 
     async def _require_no_other(self, client: Client, namespace: str, name: str) -> None:
         holder = await other_manager(client, self._inputs.clock, self._configuration, log.info)
@@ -155,7 +155,8 @@ class Replica:
                 " --replicas=0"
             )
 
-    async def _work(self, fence: Fence) -> None:
+    async def _run_engine(self, fence: Fence) -> None:
+        """Assemble the engine, with all its writes behind the fence, and run it until it stops."""
         clock, ids, random = self._inputs.clock, self._inputs.ids, self._inputs.random
         # The rate limit is outside the fence, so the fence also stops delayed writes; the Lease itself has no rate
         # limit.
@@ -168,7 +169,7 @@ class Replica:
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:
             log.info("integrations.frameworks does not name %s: objects of these kinds do not queue", ", ".join(off))
-        reach = fence_reach(self._reach_fenced, fence)
+        reach = fence_reach(self._reach_and_remember, fence)
         engine = assemble(manager, events, self._configuration, self._parts, reach=reach, matches=device_matches)
         self.visibility = engine.visibility
         if self._pod and engine.visibility is not None:
@@ -176,7 +177,7 @@ class Replica:
             manager.add(self._label)
         self._manager = manager
         self.began.set()
-        if self._stopping.is_set():
+        if self._stopping.is_set():  # `stop` came first, and found no manager to stop
             return
         logging_task = asyncio.create_task(self._log_obstacles(manager))
         starting = asyncio.create_task(self._start(manager))
@@ -186,7 +187,7 @@ class Replica:
             logging_task.cancel()
             starting.cancel()
 
-    def _reach_fenced(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
+    def _reach_and_remember(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         way = self._reach(config, clock, random)
         self._ways.add(way)
         return way

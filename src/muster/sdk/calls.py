@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from muster.actions.errors import UserError
-from muster.actions.submission.caller import working_directory
+from muster.actions.submission.caller import find_working_directory
 from muster.runtime.process.ownership import NotOursError, require_directory
 from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, pack_message, unpack_message
@@ -28,7 +28,7 @@ def pack_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping
             f"{_find_culprit(function, args, kwargs)} cannot be pickled: {type(error).__name__}: {error}"
         ) from error
     try:
-        path = [entry or working_directory() for entry in sys.path]
+        path = [entry or find_working_directory() for entry in sys.path]
     except UserError as error:
         raise Error(str(error)) from None
     return pack_message({"python": PYTHON, "path": path}, body)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.actions.errors import UserError
 from muster.actions.parsing import limits, quantities
-from muster.actions.submission.caller import find_inherited_environment, umask_annotations, working_directory
+from muster.actions.submission.caller import find_inherited_environment, find_working_directory, make_umask_annotations
 from muster.actions.submission.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
 from muster.api.ours.elastic import Bounds
@@ -195,7 +195,7 @@ def gang_of(
         raise UserError(f"workers={workers} is not within elastic={str(elastic)!r}")
     try:
         limit = _parse_time(options["time"]) if "time" in options else None
-        signal = limits.soft_signal(options["signal"], limit) if options.get("signal") else None
+        signal = limits.parse_soft_signal(options["signal"], limit) if options.get("signal") else None
     except ValueError as error:
         raise UserError(f"time= or signal=: {error}") from None
     cpus = quantities.worker_cpus(str(options["cpus"])) if "cpus" in options else quantities.NOTHING
@@ -213,7 +213,7 @@ def gang_of(
         start_timeout=options.get("start_timeout"),
         image=options.get("image", ""),
         queue=options.get("queue", ""),
-        working_directory=working_directory(os.fspath(options.get("workdir", ""))) if on_this_machine else "",
+        working_directory=find_working_directory(os.fspath(options.get("workdir", ""))) if on_this_machine else "",
         environment=(find_inherited_environment(os.environ) if on_this_machine else {}) | dict(options.get("env", {})),
         elastic=elastic,
         time_limit=limit,
@@ -221,7 +221,7 @@ def gang_of(
         retries=options.get("retries"),
         exclusive=options.get("exclusive", False),
         labels=options.get("labels", {}),
-        annotations={**(umask_annotations() if on_this_machine else {}), **options.get("annotations", {})},
+        annotations={**(make_umask_annotations() if on_this_machine else {}), **options.get("annotations", {})},
         notify=make_notice_settings(options.get("notify", ()), ",".join(options.get("notify_on", ()))),
         priority=classes["priority"],
         queue_priority=classes["queue_priority"],
@@ -245,7 +245,7 @@ def _parse_time(time: str | float | timedelta) -> int:
     """Return a time limit in whole seconds. A number is in seconds. Raises `ValueError`."""
     if isinstance(time, timedelta):
         time = time.total_seconds()
-    return limits.time_limit(time if isinstance(time, str) else f"{time:.3f}s")
+    return limits.parse_time_limit(time if isinstance(time, str) else f"{time:.3f}s")
 
 
 # The errors that mean an impossible value.

@@ -40,8 +40,8 @@ class Pool:
     def call(self, job: str, call: bytes) -> tuple[Outcome, int]:
         """Send a call to the first free worker; return the outcome, and the rank of the worker.
 
-        If the worker is restarted, the call is made again. Raises `BrokenExecutor` if the job has ended, and
-        `JobFailedError` if the process that makes the call dies.
+        If the worker is restarted, the call is made again. Raises `BrokenExecutor` if the pool ends before the call is
+        sent, and `JobFailedError` if the pool or the process that makes the call ends afterwards.
         """
         while True:
             with self._changed:
@@ -109,7 +109,7 @@ class Pool:
             Thread(target=self._register_connection, args=(connection,), name="muster-seat", daemon=True).start()
 
     def _register_connection(self, connection: socket.socket) -> None:
-        """Read a worker's first message, and add the worker's process to those that make calls."""
+        """Add a connection, by its first message: a process that runs calls, or a worker's lifeline."""
         stream = connection.makefile("rwb")
         try:
             facts, _ = unpack_message(receive(stream))
@@ -129,10 +129,7 @@ class Pool:
             self._changed.notify_all()
 
     def _hold_lifeline(self, connection: socket.socket) -> None:
-        """Keep open the connection by which a worker knows that more calls may arrive.
-
-        When the connection is closed, no more calls arrive.
-        """
+        """Keep a worker's connection open until the pool ends; its end tells the worker that no more calls arrive."""
         with self._changed:
             self._lifelines.append(connection)
             if self._broken:

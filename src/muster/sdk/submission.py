@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.actions.choices import priority_classes, queue_to_name
+from muster.actions.choices import find_queue_label, priority_classes
 from muster.actions.delivering import explain_unsent
 from muster.actions.errors import UserError
 from muster.actions.server.session import Session
@@ -193,7 +193,7 @@ async def _submit(
 ) -> JobReference:
     client = session.client
     local = await is_embedded(client)
-    queue = await queue_to_name(client, session.namespace, options.get("queue", ""), embedded=local)
+    queue = await find_queue_label(client, session.namespace, options.get("queue", ""), embedded=local)
     options = {**options, "queue": queue}
     classes = await priority_classes(client, options.get("priority", ""))
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)

@@ -133,7 +133,7 @@ def _pickle(value: object) -> bytes:
 
 
 def make_call(directory: Path, rank: str, now: Now) -> int:
-    """Make the call in the directory, and write its outcome there; return the exit code: 1 if the call raised.
+    """Make the call in the directory, and write its outcome there; return the exit code: 1 if there is no result.
 
     rank: the rank of this worker.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from muster.actions.parsing.limits import time_limit
+from muster.actions.parsing.limits import parse_time_limit
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
 from muster.sdk.background import get_background
@@ -194,7 +194,7 @@ class AutoExecutor:
         if attempts == 0:
             return {}
         notice = self.parameters.get("signal_delay_s", _SIGNAL_DELAY_SECONDS)
-        limit = time_limit(time) if isinstance(time, str) else time
+        limit = parse_time_limit(time) if isinstance(time, str) else time
         return {"signal": f"{SIGNAL.name}@{min(notice, limit // 2)}", "retries": attempts}
 
     def _set_parameter(self, name: str, value: Any) -> None:

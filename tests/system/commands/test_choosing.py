@@ -14,7 +14,7 @@ from muster.api.batch import CRON_JOB, JOB
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
-from muster.cli.actions.choosing import jobs_alike
+from muster.cli.actions.choosing import select_job_rows
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.jobs.job.conditions import find_announced_end
 from muster.runtime.client import Client
@@ -42,7 +42,7 @@ async def test_the_kind_of_a_chosen_job_is_looked_for_only_once(world: World) ->
     for gang in (JOB_GANG, replace(JOB_GANG, name="several", workers=2, plain=False)):
         await submit(world.client, gang, pytest.fail)
     await world.settle(10)
-    rows = await jobs_alike(Session(world.client, "default"), "", (), "", "")
+    rows = await select_job_rows(Session(world.client, "default"), "", (), "", "")
     assert {row["name"]: row["kind"] for row in rows} == {"single": JOB, "several": JOB_SET}
     transport = Recording(world)
     for row in rows:

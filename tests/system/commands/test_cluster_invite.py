@@ -15,7 +15,7 @@ from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cli.actions.clusters.invitation import Invitation
-from muster.cli.actions.clusters.inviting import how_reached, make_connection, put_account
+from muster.cli.actions.clusters.inviting import find_public_address, make_connection, put_account
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.identity.users import User, account_groups, account_name
 from muster.jobs.podgroup.record import KINDS
@@ -108,7 +108,7 @@ async def test_a_manager_trusts_what_is_printed(world):
     invitation = Invitation("multikueue", HOME)
     token, authority = await put_account(world.client, invitation, world.clock)
     for server, url in (("", "https://box:6443"), ("https://10.0.0.5:7/", "https://10.0.0.5:7")):
-        reached = await how_reached(world.client, OWN, server)
+        reached = await find_public_address(world.client, OWN, server)
         printed = write_kubeconfig(make_connection(invitation, reached, token, authority), invitation.name)
         found = read_trusted(printed.encode(), "stdin")
         assert (found.cluster.server, found.cluster.certificate_authority, found.user.token) == (url, PEM, token)

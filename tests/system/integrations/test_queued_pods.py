@@ -10,7 +10,7 @@ from tests.system.plane import World, under, virtual
 from tests.system.queueing.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
 from muster.actions.jobs.cancelling import cancel
-from muster.actions.jobs.lookup import no_job
+from muster.actions.jobs.lookup import explain_missing_job
 from muster.actions.jobs.podgroups import find_pods, follow_pods
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
@@ -762,7 +762,7 @@ async def test_a_group_without_all_its_pods_is_listed_until_it_queues(world: Wor
     assert [(row["name"], row["state"]) for row in rows] == [("alone", "Starting"), ("g", "Pending")]
     why = "its pod group queues once it has 3 pods, and it has 2"
     assert (rows[1]["reason"], rows[1]["ready"], rows[1]["wanted"], rows[1]["queue"]) == (why, 0, 3, "team")
-    assert f"there is no job g in namespace default: {why} (" in await no_job(world.client, "g", "default")
+    assert f"there is no job g in namespace default: {why} (" in await explain_missing_job(world.client, "g", "default")
     assert rows[0].keys() == rows[1].keys()
     await pod(world, "third", group="g", size=3)
     await world.settle(10)
@@ -779,7 +779,7 @@ async def test_a_group_that_an_annotation_names_is_listed_and_its_pods_are_named
     assert (row["name"], row["reason"]) == ("g", "its pod group queues once it has 3 pods, and it has 2")
     (group,) = find_unqueued_groups((await world.client.list(POD, "default")).items, ())
     assert group.selector == "-n default first second"
-    assert "kubectl delete pods -n default first second)" in await no_job(world.client, "g", "default")
+    assert "kubectl delete pods -n default first second)" in await explain_missing_job(world.client, "g", "default")
     many = msgspec.structs.replace(group, pods=tuple(group.pods) * 6)
     assert many.selector == "-n default" + 5 * " first second" + " ...", "a sentence names a few"
 

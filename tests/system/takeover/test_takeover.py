@@ -45,7 +45,7 @@ from muster.insight.reader.jobs.job import investigate
 from muster.insight.takeover import make_report
 from muster.insight.why import describe_levels
 from muster.install.deployment import make_deployment
-from muster.install.engines import SeveralError, configuration_text
+from muster.install.engines import SeveralError, read_engine_configuration
 from muster.install.engines import list_running_engines as engine_pods
 from muster.install.options import SELECTED, Options, make_default_configuration
 from muster.operator.handback import StillWorksError, hand_back, hand_back_alone
@@ -463,11 +463,11 @@ async def configured_in(s: Site, namespace: str, name: str, key: str, text: str)
 
 @takeover
 async def test_the_settings_of_an_engine_are_found_in_the_cluster(s: Site) -> None:
-    assert await configuration_text(s.client) is None
+    assert await read_engine_configuration(s.client) is None
     await configured_in(s, KUEUE, "kueue-manager-config", "controller_manager_config.yaml", "kind: C")
-    assert await configuration_text(s.client) == "kind: C"
+    assert await read_engine_configuration(s.client) == "kind: C"
     await configured_in(s, KUEUE, "muster-manager-config", "config.yaml", "kind: M")
-    assert await configuration_text(s.client) == "kind: M"
+    assert await read_engine_configuration(s.client) == "kind: M"
 
 
 @takeover
@@ -476,11 +476,11 @@ async def test_an_engine_is_found_in_whichever_namespace_it_is(s: Site) -> None:
         options = Options(make_default_configuration(namespace), replace(DEFAULT, namespace=namespace))
         await configured_in(s, namespace, "muster-manager-config", "config.yaml", options.text)
         await s.client.create(DEPLOYMENT.seen_as(dict), make_deployment(options))
-        assert await configuration_text(s.client, namespace) == options.text
+        assert await read_engine_configuration(s.client, namespace) == options.text
         if namespace == "batch":
-            assert await configuration_text(s.client) == options.text
+            assert await read_engine_configuration(s.client) == options.text
     with pytest.raises(SeveralError, match=r"^muster-controller-manager is in several namespaces: batch, other$"):
-        await configuration_text(s.client)
+        await read_engine_configuration(s.client)
 
 
 @takeover

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
-from muster.actions.choices import queue_to_name
+from muster.actions.choices import find_queue_label
 from muster.actions.errors import UserError
 from muster.actions.submission.caller import find_account_name
 from muster.api.ours.teams import QUEUE_USERS
@@ -22,7 +22,7 @@ MISSING = Response(404, b'{"reason": "NotFound"}')
 
 
 def named(asked, *script, embedded=False):
-    return asyncio.run(queue_to_name(Client(ScriptedTransport(*script)), "ns", asked, embedded=embedded))
+    return asyncio.run(find_queue_label(Client(ScriptedTransport(*script)), "ns", asked, embedded=embedded))
 
 
 def test_a_job_names_the_queue_that_it_is_to_wait_in():

@@ -78,12 +78,15 @@ async def open_tunnel(client: Client, name: str) -> "AsyncIterator[HttpsTranspor
 
     Raises `OutOfReachError` if the cluster or its kubeconfig is missing, or if the user may not read it.
     """
-    from muster.insight.reader.clusters import connection_to, engine_namespace  # few jobs run in other clusters
+    from muster.insight.reader.clusters import (  # few jobs run in other clusters
+        find_engine_namespace,
+        read_connection_to,
+    )
 
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)
     if cluster is None:
         raise OutOfReachError(f"{_advise(name)}: it is not there any more, or may not be seen by you")
-    config = await connection_to(client, cluster, await engine_namespace(client))
+    config = await read_connection_to(client, cluster, await find_engine_namespace(client))
     if isinstance(config, str):
         raise OutOfReachError(f"{_advise(name)}: {config}")
     await ensure_loop()

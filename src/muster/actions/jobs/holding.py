@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from muster.actions.choices import check_queue
 from muster.actions.errors import UserError
-from muster.actions.jobs.lookup import no_job
+from muster.actions.jobs.lookup import explain_missing_job
 from muster.actions.server.session import Session
 from muster.api.batch import CRON_JOB, JOB, CronJob
 from muster.api.conditions import is_true
@@ -44,7 +44,7 @@ async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: 
     cluster: whether the queue is a ClusterQueue.
     uid: the UID of the queue; "" for any queue of this name.
 
-    Raises `ApiError` (409 for another queue), and `UserError` if the queue does not exist.
+    Raises `ApiError` (404 for a missing ClusterQueue, 409 for another queue), and `UserError` for a missing LocalQueue.
     """
     kind = (CLUSTER_QUEUE if cluster else LOCAL_QUEUE).seen_as(_Queue)
     namespace = "" if cluster else session.namespace
@@ -104,7 +104,7 @@ async def set_active(session: Session, name: str, *, active: bool, uid: str = ""
     job, workload = await _find_job_and_workload(session, name, uid)
     if job is None and workload is None:
         if uid or (cron_job := await get_or_none(session.client, CRON_JOB, name, session.namespace)) is None:
-            raise UserError(await no_job(session.client, name, session.namespace))
+            raise UserError(await explain_missing_job(session.client, name, session.namespace))
         return await set_starting(session.client, cron_job, starting=active)
     if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
         return f"{name} has ended already"

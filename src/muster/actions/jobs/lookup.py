@@ -36,12 +36,14 @@ async def get_job(client: Client, name: str, namespace: str, uid: str = "", kind
     except ApiError as error:
         if error.code != 404:
             raise
-        raise ApiError(structs.replace(error.status, message=await no_job(client, name, namespace))) from None
+        raise ApiError(
+            structs.replace(error.status, message=await explain_missing_job(client, name, namespace))
+        ) from None
     require_uid(job.kind.resource, name, job.metadata.uid, uid)
     return job
 
 
-async def no_job(client: Client, name: str, namespace: str) -> str:
+async def explain_missing_job(client: Client, name: str, namespace: str) -> str:
     """Return a sentence that no job has this name, with the most similar name that the user may see.
 
     If there is a pod group of this name that is not queued yet, the sentence says why instead.

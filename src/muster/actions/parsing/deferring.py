@@ -5,7 +5,7 @@ from datetime import datetime, time, timedelta
 
 from muster.actions.errors import UserError
 from muster.actions.jobs.lookup import get_job
-from muster.actions.parsing.limits import time_limit
+from muster.actions.parsing.limits import parse_time_limit
 from muster.api.batch import CRON_JOB
 from muster.api.ours.deferral import Deferral, Dependency, Outcome
 from muster.api.status import ApiError
@@ -24,7 +24,7 @@ def parse_begin(text: str, now: datetime) -> datetime:
     Raises `ValueError` with a sentence for the user.
     """
     if text.startswith("+"):
-        return now + timedelta(seconds=time_limit(text[1:]))
+        return now + timedelta(seconds=parse_time_limit(text[1:]))
     local = now.astimezone().replace(tzinfo=None)
     try:
         if _CLOCK.fullmatch(text):

@@ -21,7 +21,7 @@ _CLOCK = re.compile(r"(?:(?P<days>\d{1,5})-)?(?P<hours>\d{1,7})(?::(?P<minutes>\
 _USUAL_NOTICE = 60
 
 
-def time_limit(text: str) -> int:
+def parse_time_limit(text: str) -> int:
     """Parse a time limit, such as `1h30m` or Slurm's `D-HH:MM:SS`, into seconds.
 
     Raises `ValueError` with a sentence for the user.
@@ -34,7 +34,7 @@ def time_limit(text: str) -> int:
     return seconds
 
 
-def soft_signal(text: str, limit: int | None) -> SoftSignal:
+def parse_soft_signal(text: str, limit: int | None) -> SoftSignal:
     """Parse `USR1@60`: a signal, and the number of seconds before the limit at which it is sent.
 
     Raises `ValueError` with a sentence for the user.

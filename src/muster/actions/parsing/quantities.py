@@ -22,7 +22,7 @@ NOTHING = Amount()
 
 
 def check_quantity(text: str, resource: str = "cpu") -> str:
-    """Return a Kubernetes quantity unchanged if it is valid.
+    """Return a Kubernetes quantity unchanged if it is valid and at least 0.
 
     resource: the resource, for the advice in the error.
 

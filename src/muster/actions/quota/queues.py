@@ -51,12 +51,12 @@ async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) ->
         if error.reason != "AlreadyExists":
             raise
         if kind is not RESOURCE_FLAVOR:
-            raise taken_queue(kind.kind, document["metadata"]["name"]) from None
+            raise make_taken_error(kind.kind, document["metadata"]["name"]) from None
         return False
     return True
 
 
-def taken_queue(kind: str, name: str) -> UserError:
+def make_taken_error(kind: str, name: str) -> UserError:
     """Return the error for a new queue whose name is taken."""
     change = f"change it (muster queue edit {name}), or " if kind == CLUSTER_QUEUE.kind else ""
     return UserError(f"there is a {kind} {name} already: {change}choose another name")
@@ -164,8 +164,8 @@ async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> l
 async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
     """Delete the queues of a plan; return one sentence for each deleted object. Raises `ApiError`.
 
-    If no job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command sees its
-    quota as free.
+    If no running job uses the ClusterQueue, wait briefly until the engine has released it, so that the next command
+    sees its quota as free.
     """
     sentences = []
     for queue in deletion.local:

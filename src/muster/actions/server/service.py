@@ -69,7 +69,7 @@ def find_outdated(home: Home) -> str:
 def describe_outdated(unit: Unit) -> str:
     """Return a sentence if a unit of Muster differs from what this release would write; "" otherwise.
 
-    Raises `UserError`.
+    Raises `UserError`, `OSError`.
     """
     text = unit.path.read_text(errors="replace")
     if not text.startswith(HEADER) or is_current(text, unit, version=find_version()):

@@ -28,7 +28,7 @@ def find_socket(environ: Mapping[str, str]) -> Path | None:
 
 
 def has_server(environ: Mapping[str, str]) -> bool:
-    """Return whether this machine has a system server, even one that does not respond. Raises `UserError`."""
+    """Return whether a system server is here or `MUSTER_SOCKET` is set, even if no server responds."""
     return bool(environ.get(VARIABLE)) or _find_trusted(environ) is not None
 
 

@@ -26,16 +26,16 @@ def find_account_name() -> str:
 def find_inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the caller that its workers inherit.
 
-    The caller's `MUSTER_HOME` and `MUSTER_SOCKET` are always among them, so that a job submitted by a worker goes to
-    the worker's own cluster. Raises `UserError` if `MUSTER_HOME` is no valid path.
+    The caller's `MUSTER_HOME` and `MUSTER_SOCKET` are among them, if set, as absolute paths. So a job submitted by a
+    worker goes to the worker's own cluster. Raises `UserError` if `MUSTER_HOME` is no valid path.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     socket = {SOCKET_VARIABLE: str(Path(environ[SOCKET_VARIABLE]).absolute())} if environ.get(SOCKET_VARIABLE) else {}
     return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home | socket
 
 
-def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
-    """Return the annotation with the caller's umask; empty if the umask equals the default of workers.
+def make_umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
+    """Return the annotation with the caller's umask; {} if the umask is unknown or the default of workers.
 
     status: the kernel's status file of the process. The system call that returns the umask would change it briefly.
     """
@@ -47,7 +47,7 @@ def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str
     return {UMASK_ANNOTATION: render_umask(umask)} if umask != DEFAULT_UMASK else {}
 
 
-def working_directory(path: str = "") -> str:
+def find_working_directory(path: str = "") -> str:
     """Return the absolute path of the directory in which workers start.
 
     path: an absolute path, or one relative to the caller's directory; "" for the caller's directory.

@@ -97,7 +97,7 @@ class Gang(Struct, frozen=True):
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
     schedule: the cron schedule by which a CronJob repeatedly starts the job; "" for a job that starts once.
     deferral: the conditions for the job's start.
-    notify: the receivers of notifications about the job's start and end.
+    notify: the receivers of notifications about the job, and the events to notify them about.
     mpi: the shell command with which workers call Muster, if only rank 0 runs the command and the command uses
     `mpirun`; "" if every worker runs the command.
     script: the settings of a command that is a script for Slurm; None for any other command.

@@ -146,7 +146,7 @@ def make_sweep(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
 
 
 def make_retry(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the manifest of a finished sweep as a new sweep with fewer trials.
+    """Return the manifest of a new sweep that repeats some trials of a finished sweep, or all.
 
     array: the indexes of the trials to repeat.
     name: the name of the new sweep.

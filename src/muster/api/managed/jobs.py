@@ -119,7 +119,7 @@ def prebuilt_name(meta: ObjectMeta) -> str:
 # Rules.
 
 
-def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
+def validate_queueing_metadata(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     """Yield the errors in a job's queueing labels and annotations, for a new job and for a changed one.
 
     old: the previous metadata; None for a new job.
@@ -205,7 +205,7 @@ def _validate_longest_run(meta: ObjectMeta) -> Errors:
         return
     seconds = parse_integer(text)
     if seconds is None:
-        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
+        yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), text, describe_non_number(text))
     elif seconds <= 0:
         yield invalid(_describe_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
     elif seconds > _MAX_INT32:  # Kueue accepts the value and truncates it
@@ -244,6 +244,6 @@ def _make_range_message(text: str) -> str:
     return f'strconv.Atoi: parsing "{text}": value out of range'
 
 
-def not_a_number(text: str) -> str:
+def describe_non_number(text: str) -> str:
     """Return Go's error message for a text that is no number."""
     return f'strconv.Atoi: parsing "{text}": invalid syntax'

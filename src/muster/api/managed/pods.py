@@ -29,7 +29,7 @@ from muster.api.kueue.names import (
     TOPOLOGY_GATE,
 )
 from muster.api.managed.ancestry import managed_ancestor
-from muster.api.managed.jobs import find_forbidden_changes, new_rules, prebuilt_name
+from muster.api.managed.jobs import find_forbidden_changes, prebuilt_name, validate_queueing_metadata
 from muster.api.managed.podgroup import group_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import validate_annotations
@@ -123,7 +123,7 @@ def role_hash(spec: PodSpec) -> str:
 
 
 def hash_of_shape(shape: dict[str, Any]) -> str:
-    """Return the SHA-256 hash of the JSON that Go's encoder writes: maps sorted by key, absent values as null."""
+    """Return the start of the SHA-256 hash of the JSON that Go writes: maps sorted by key, absent values as null."""
     text = msgspec.json.encode({"spec": shape}, order="deterministic")
     for character, escape in _HTML:
         text = text.replace(character, escape)
@@ -175,10 +175,11 @@ def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroun
 
 
 def hold(document: dict[str, Any], *, places: bool) -> None:
-    """Gate a new pod until it is admitted; also add Kueue's label and finalizer, and the annotation of its role.
+    """Gate a new pod until it is admitted, and annotate its role hash.
 
-    places: whether to add the gate of topology-aware scheduling too. A gate cannot be added later, and Kueue's manager
-        starts only pods that have it.
+    A pod without a suspending parent also gets Kueue's label and finalizer.
+
+    places: whether to add the gate of topology-aware scheduling, too; Kueue's manager starts only pods with this gate.
 
     Raises:
         QuantityError: a request of the pod is invalid.
@@ -228,7 +229,7 @@ def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError
 def _validate_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     of_topology = validate_annotations("metadata.annotations", meta.annotations)
     return chain(
-        new_rules(meta, old),
+        validate_queueing_metadata(meta, old),
         _validate_managed_label(meta),
         _validate_group(meta),
         _validate_prebuilt(meta),

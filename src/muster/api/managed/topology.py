@@ -34,7 +34,9 @@ _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTR
 def topology_request(
     annotations: Mapping[str, str], index_label: str | None = None, groups: tuple[str, int] | None = None
 ) -> PodSetTopologyRequest | None:
-    """Return the topology request of pods with these annotations; None if there is none or it is invalid.
+    """Return the topology request of pods with these annotations; None if none of them is about topology.
+
+    Numbers, booleans and lists of layers that cannot be read are left out of the request.
 
     index_label: the label with the rank of a pod.
     groups: for pods in groups with ranks of their own, the label with the index of the group, and the number of groups.

@@ -66,7 +66,7 @@ _LONGEST_SIZE = 10
 
 
 def cap_of(annotations: Mapping[str, str]) -> int | None:
-    """Return the size above which quota does not allow a Job to grow; None without Muster's annotation."""
+    """Return the size above which quota does not allow a Job to grow; None without a valid annotation of Muster's."""
     text = annotations.get(CAP_ANNOTATION, "")
     return int(text) if 0 < len(text) <= _LONGEST_SIZE and text.isascii() and text.isdigit() else None
 

@@ -113,10 +113,10 @@ def parse_targets(text: str) -> tuple[str, ...]:
 def parse_events(text: str) -> frozenset[Event]:
     """Parse events of a job, such as `start,end`. Raises `NotifyError`."""
     names = [name.strip() for name in text.split(",")]
-    if unknown := next((name for name in names if name not in tuple(Event)), None):
-        raise NotifyError(f"{unknown!r} is no event of a job: there are {', '.join(Event)}")
     if "" in names:
-        raise NotifyError(f"{text!r} names no event; there are {', '.join(Event)}")
+        raise NotifyError(f"{text!r} has an empty name of an event; there are {', '.join(Event)}")
+    if unknown := [name for name in names if name not in tuple(Event)]:
+        raise NotifyError(f"{unknown[0]!r} is no event of a job: there are {', '.join(Event)}")
     return frozenset(map(Event, names))
 
 

@@ -37,7 +37,7 @@ def group_name_of(group: str) -> str:
 
 
 def namespace_of(account: str, uid: int) -> str:
-    """Return the namespace of a Unix user. A name that cannot be part of a namespace's name is left out."""
+    """Return the namespace of a Unix user: `default` for root, else `user-NAME`; `uid-UID` if the name does not fit."""
     if uid == 0:
         return ROOT_NAMESPACE
     return f"user-{account}" if re.fullmatch(_SAFE_NAME, account) else f"uid-{uid}"

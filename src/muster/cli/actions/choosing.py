@@ -15,7 +15,7 @@ from muster.insight.reader.listing.access import list_or_none
 from muster.runtime.realclock import RealClock
 
 
-async def jobs_alike(
+async def select_job_rows(
     session: Session, labels: str, states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
     """Return the rows of the namespace's jobs that have these labels, states, queue and user.

@@ -123,8 +123,8 @@ def _format_value(value: float, figure: Figure) -> str:
 def _list_remarks(outcome: Comparing, total: int) -> Iterator[str]:
     """Yield remarks that the tables do not contain.
 
-    They say whether the comparison was stopped early, that the seeds show no noise, what each simulation remarks, which
-    jobs could never run, and which assertions do not hold.
+    They say whether the comparison was stopped early, whether the seeds show no noise, which jobs could never run, and
+    which assertions do not hold. The remarks of the simulations are among them, each once.
 
     total: how many simulations were planned.
     """

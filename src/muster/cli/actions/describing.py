@@ -25,7 +25,7 @@ async def describe_groups(
 
 
 def render_details(documents: Sequence[dict[str, Any]]) -> str:
-    """Return the details of a PodGroup as text."""
+    """Return the details of PodGroups as text."""
     return "\n\n".join("\n".join(_render_group(document)) for document in documents)
 
 

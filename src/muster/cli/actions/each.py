@@ -35,9 +35,10 @@ async def try_and_say(prefix: str, work: Awaitable[object], say: Callable[[str],
 
 
 async def act_on_each(names: Iterable[str], act: Callable[[str], Coroutine[Any, Any, str]]) -> None:
-    """Call `act` for each name once, for several names at a time; print each outcome and failure when it is known.
+    """Call `act` once for each name; print the outcomes and failures in the order of the names.
 
-    Raises `click.exceptions.Exit` with code 1 if any failed, and `TransportError` once the names before have outcomes.
+    More than `_FEW` names are acted on concurrently, at most `AT_ONCE` at a time. Raises `click.exceptions.Exit` with
+    code 1 if any name failed, and `TransportError` after the outcomes of the names before.
     """
     each = list(dict.fromkeys(names))
 

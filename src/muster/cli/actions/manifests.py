@@ -56,7 +56,7 @@ async def apply_one(
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and the outcome: created, configured or unchanged.
 
-    Raises `ApiError`.
+    With `dry_run`, the outcome says so. Raises `ApiError`, and `click.ClickException` for an unknown field in a patch.
 
     is_likely_new: whether to create the object without reading it first, and to read it only if the creation fails.
     dry_run: whether the server stores nothing.
@@ -104,7 +104,7 @@ async def _patch_object(
 ) -> tuple[dict[str, Any], str]:
     """Patch an object so that it equals its manifest; return the stored object, and `configured` or `unchanged`.
 
-    Raises `ApiError`.
+    Raises `ApiError`, and `click.ClickException` for an unknown or repeated field.
     """
     from muster.api.status import ApiError
     from muster.runtime.transport import Request

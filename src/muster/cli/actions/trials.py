@@ -21,7 +21,7 @@ async def show_trials(target: Target, name: str, states: Collection[str], output
 
     Raises `click.ClickException` if the job is no sweep, and `ApiError`.
 
-    output: `json` or `yaml`; "" for a table.
+    output: `json`, `yaml` or `name`; "" for a table.
     """
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)

@@ -22,7 +22,8 @@ Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 async def show(target: Target, title: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
     """Show a text on the whole terminal until the user leaves; draw it again whenever objects of these kinds change.
 
-    An error before the first text is raised; a later error is shown as a note below the text.
+    An error before the first text is raised; a later error is shown as a note below the text. Raises `SystemExit` if
+    the user leaves by a signal other than Ctrl-C.
 
     title: the text of the first line.
     picture: returns the text.

@@ -37,8 +37,8 @@ class _List(msgspec.Struct):
 async def read_names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
     """Return the names of the objects in a collection.
 
-    Return none if the kubeconfig needs a program, a proxy or impersonation. Raises `OSError`, `ValueError` or
-    `TransportError` on failure.
+    Return [] if the server refuses, or the kubeconfig needs a program, a proxy or impersonation. Raises `OSError`,
+    `ValueError` or `TransportError` on failure.
 
     path: the API path of the collection.
     labels: a label selector.

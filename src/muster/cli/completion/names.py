@@ -1,5 +1,7 @@
 """Complete names of a cluster's objects: callbacks for the `shell_complete` of click's parameters.
 
+A callback returns the names that begin with the typed text.
+
 If there is no cluster, or it does not respond, or it refuses, the callbacks return no names and print nothing: a
 message would appear in the middle of the line that the user types.
 """
@@ -22,12 +24,12 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     )
 
 
-def local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_local_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return the names of the LocalQueues in the namespace of the command line."""
     return _filter_by_prefix(incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "localqueues"))
 
 
-def pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return the names of the PodGroups, of all kinds that the server serves, in the namespace of the command line."""
     from muster.api.podgroups import POD_GROUP_KINDS
 
@@ -35,20 +37,20 @@ def pod_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     return _filter_by_prefix(incomplete, sorted(names))
 
 
-def jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def complete_jobs_and_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of the jobs or, after `queue/`, of the LocalQueues in the namespace of the command line."""
     if incomplete.startswith("queue/"):
-        queues_of_namespace = local_queues(ctx, param, incomplete.removeprefix("queue/"))
+        queues_of_namespace = complete_local_queues(ctx, param, incomplete.removeprefix("queue/"))
         return [f"queue/{name}" for name in queues_of_namespace]
     return complete_jobs(ctx, param, incomplete) + _filter_by_prefix(incomplete, ["queue/"])
 
 
 def complete_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of the LocalQueues; on a command line with --cluster, of the ClusterQueues."""
-    return (cluster_queues if ctx.params.get("cluster") else local_queues)(ctx, param, incomplete)
+    return (complete_cluster_queues if ctx.params.get("cluster") else complete_local_queues)(ctx, param, incomplete)
 
 
-def cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+def complete_cluster_queues(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
     """Return the names of the ClusterQueues."""
     return _filter_by_prefix(
         incomplete, _list_names(ctx, "/apis/kueue.x-k8s.io/v1beta2", "clusterqueues", namespaced=False)

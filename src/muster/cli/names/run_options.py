@@ -135,7 +135,7 @@ _OPTIONS = (
         metavar="Q",
         default="",
         help="LocalQueue in which the job waits (default: the queue of your team, or else the queue `default`).",
-        shell_complete=names.local_queues,
+        shell_complete=names.complete_local_queues,
     ),
     click.option(
         "--exclusive",

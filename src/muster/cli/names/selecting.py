@@ -18,7 +18,12 @@ def add_selection_options(noun: str, states: Sequence[str], *, by_state: str) ->
     by_state: the help text of --state.
     """
     queue = click.option(
-        "-q", "--queue", metavar="Q", default="", help=f"{noun} of this LocalQueue.", shell_complete=names.local_queues
+        "-q",
+        "--queue",
+        metavar="Q",
+        default="",
+        help=f"{noun} of this LocalQueue.",
+        shell_complete=names.complete_local_queues,
     )
     state = click.option(
         "--state",

@@ -144,7 +144,7 @@ def time_limit(text: str) -> int:
     """Return the time limit of a job in seconds. Raises `click.BadParameter`."""
     from muster.actions.parsing import limits
 
-    return _read(limits.time_limit, text)
+    return _read(limits.parse_time_limit, text)
 
 
 def parse_schedule(text: str) -> str:

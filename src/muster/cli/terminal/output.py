@@ -56,7 +56,7 @@ def print_documents(documents: Sequence[Any], form: str) -> None:
 
 
 def make_prefix(rank: str, *, colour: bool) -> str:
-    """Return the text that precedes every line of a worker, its rank in brackets; each rank has its own colour."""
+    """Return the text that precedes every line of a worker: its rank in brackets, which determines its colour."""
     text = f"[{rank}] "
     if not colour:
         return text

@@ -551,7 +551,7 @@ class ProcessNode:
         return runner
 
     def _admit_tenant(self, accounts: dict[str, Account], pod: Pod) -> admission.Rejection | None:
-        """Record the Unix account that the pod runs as; return the rejection if the pod has no account."""
+        """Record the Unix account that the pod runs as, or return the rejection of a pod that cannot run as one."""
         assert self._find_account is not None
         assert self._namespaces is not None
         namespace = pod.metadata.namespace

@@ -47,10 +47,7 @@ class Connection:
         return self._past_pods.of(job)
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a deleted pod, which the node keeps.
-
-        Raises `ApiError` before the first piece if there is none.
-        """
+        """Yield the log of a deleted pod's container, which the node keeps; no text if the node has removed the log."""
         return self._logs.read_kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:

@@ -18,7 +18,12 @@ from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, ELASTIC_JOB, POD_SET_LABEL, PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.jobs import find_forbidden_changes, list_arrival_changes, new_rules, prebuilt_name
+from muster.api.managed.jobs import (
+    find_forbidden_changes,
+    list_arrival_changes,
+    prebuilt_name,
+    validate_queueing_metadata,
+)
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, controller_of
 from muster.api.ours.elastic import is_elastic
@@ -129,7 +134,9 @@ def make_keeping_patch(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
 
 def find_errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
     """Return the errors in a job to be stored: a new one, or an update of `old`."""
-    all_errors = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
+    all_errors = chain(
+        validate_queueing_metadata(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old)
+    )
     if old is None:
         return list(all_errors)
     suspended, was_suspended = integration.is_suspended(job), integration.is_suspended(old)

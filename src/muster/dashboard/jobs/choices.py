@@ -64,8 +64,8 @@ def list_choices(readings: JobReadings, now: datetime) -> list[JobChoice]:
 def list_parts(job: JobRecord) -> dict[str, Part]:
     """Return the parts of a job that can be resized, by role; the key "" for a job without roles.
 
-    The result is empty if the job has ended, if it runs with fewer pods than requested, or if its parts have fixed
-    sizes.
+    The result is empty if the job has ended or is cancelled, if it may have started with fewer pods than requested, or
+    if its parts have fixed sizes.
     """
     can_start_with_fewer = JOB_MIN_PARALLELISM in job.metadata.annotations  # its queue refuses another size then
     if job.end is not None or job.is_cancelled or (can_start_with_fewer and not job.suspended):

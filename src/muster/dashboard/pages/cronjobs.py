@@ -39,7 +39,7 @@ _NAMESAKE_SECONDS = 60.0
 
 
 async def view_cron_jobs(visit: Visit) -> Mapping[str, Any]:
-    """Return the template values of the list of CronJobs that the filters select, sorted by name.
+    """Return the template values of the list of CronJobs that the filters select, by namespace and name.
 
     Raises `PageError`, `ApiError`.
     """
@@ -242,7 +242,7 @@ _CRON_JOBS = Subject("/cronjobs/{namespace}/{name}", "jobs", _read_cron_job, lam
 
 
 async def _require_jobs_right(visit: Visit, cron_job: CronJob, jobs: _Unfinished) -> None:
-    """Raise `PageError` (403) if the viewer may not cancel the unfinished jobs of a CronJob, if it has any."""
+    """Raise `PageError` (403) if the viewer may not list the jobs of a CronJob, or not cancel the unfinished ones."""
     if (needed := await _find_jobs_right(visit, cron_job, jobs)) is not None:
         right, name = needed
         await require_right(visit, (right,), name, cron_job.metadata.namespace)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.actions.jobs.explaining import explain
-from muster.actions.jobs.lookup import no_job
+from muster.actions.jobs.lookup import explain_missing_job
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from muster.api.status import ApiError
@@ -286,7 +286,7 @@ async def _view_other(visit: Visit, namespace: str, name: str, life: Life | None
     is_cron_job = await find_cron_job(visit, namespace, name) is not None
     run = await _find_run(visit, namespace, name) if not groups else None
     if not groups and not is_cron_job and run is None and (life is None or not life.moments):
-        raise PageError("There is no such job", make_sentence(await no_job(visit.copy, name, namespace)))
+        raise PageError("There is no such job", make_sentence(await explain_missing_job(visit.copy, name, namespace)))
     return {
         "name": name,
         "namespace": namespace,

@@ -10,7 +10,10 @@ from muster.insight.reader.forecasts.plan import plan
 
 
 async def plan_document(visit: Visit, kind: Kind[Any], document: dict[str, Any]) -> ObjectPlan | None:
-    """Return the forecast for an object; None if the viewer may not see enough objects for it. Raises `ApiError`."""
+    """Return the forecast for an object; None if the cluster lacks what it takes, or the viewer may not see that.
+
+    Raises `ApiError`.
+    """
     try:
         plans = await plan(visit.copy, [(kind, document)], visit.now)
     except ApiError as error:

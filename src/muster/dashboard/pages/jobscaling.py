@@ -41,7 +41,10 @@ async def ask_scale(visit: Visit, readings: JobReadings) -> tuple[list[str], lis
 
 
 async def _foresee(visit: Visit, job: JobRecord, part: Part) -> list[str]:
-    """Return forecasts for more workers of a job's part; empty if the viewer may not see enough objects."""
+    """Return forecasts for more workers of a job's part, as far as the viewer may see what they take.
+
+    There are none for a suspended job, for one with another controller, and if the additional workers are refused.
+    """
     if job.suspended or job.manager:
         return []
     client, meta = visit.viewer.client, job.metadata

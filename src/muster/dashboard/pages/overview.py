@@ -103,7 +103,7 @@ def _rank_queue(node: QuotaNode) -> tuple[int, float, str]:
 def list_job_tiles(
     scene: Scene, running: Sequence[Mapping[str, Any]], waiting: Sequence[Mapping[str, Any]], now: datetime
 ) -> list[Tile]:
-    """Return the tiles with the numbers of running, waiting and ended jobs, each with a link to those jobs."""
+    """Return the tiles with the numbers of running and of waiting jobs; the first notes how many have ended."""
     ended = Counter(row["state"] for row in scene.jobs if row["state"] in ("Completed", "Failed"))
     since = min((row["waitsSince"] for row in waiting if row["waitsSince"] is not None), default=None)
     longest = f"the longest for {format_age(since, now)}" if since is not None else ""

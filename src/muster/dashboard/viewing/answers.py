@@ -46,7 +46,7 @@ class _Question:
 class Answers:
     """The last results of the slow requests of one viewer's pages.
 
-    tell: called when a result has arrived.
+    tell: called when a result has arrived, or a request has failed.
 
     `close` cancels the pending requests.
     """

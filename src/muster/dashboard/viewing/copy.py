@@ -186,7 +186,7 @@ class Copy(Client):
         return [(key, one) for key, one in self._followed.items() if one.settled.is_set() and one.error is None]
 
     def _doubt_unasked(self, error: TransportError) -> None:
-        """Treat each list as unconfirmed because the server does not respond: mark it as old, and drop it later."""
+        """Drop the lists that have been unconfirmed for too long, because the server does not respond."""
         for key, followed in self._select_shown():
             self._doubt(key, followed, error)
 
@@ -309,7 +309,7 @@ class Copy(Client):
     def _on_watch_change(self, followed: _Followed, key: ListKey, error: ApiError | TransportError | None) -> None:
         """Record that the watch of a list started (`error` is None) or ended.
 
-        A refused list fails with the error, and is requested again later.
+        A list that is refused, or has not arrived yet, fails with the error, and is requested again later.
         """
         followed.trouble = f"{AWAY} {error}" if isinstance(error, TransportError) else ""
         is_refused = isinstance(error, ApiError) and error.code in _REFUSALS

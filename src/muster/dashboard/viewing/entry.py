@@ -1,8 +1,8 @@
 """Decide how viewers sign in where the dashboard serves several people for a remote cluster.
 
 Either they sign in with tokens, or a proxy in front passes on their tokens, or a proxy names them. In the last case the
-dashboard uses its own account's right to impersonate. It therefore refuses all requests until the files that
-authenticate the proxy exist.
+dashboard uses its own account's right to impersonate. It therefore does not start without the files that authenticate
+the proxy.
 """
 
 import ssl
@@ -29,7 +29,7 @@ SECRET, AUTHORITY, CERTIFICATE, KEY = "secret", "ca.crt", "tls.crt", "tls.key"
 
 
 class ProxyFilesError(Exception):
-    """A folder that lacks a file for authenticating the proxy. The message names the file."""
+    """A missing or invalid file for authenticating the proxy, or a connection that acts as somebody else already."""
 
 
 class SignInSettings(Struct, frozen=True):

@@ -66,7 +66,10 @@ class Host(Protocol):
         ...
 
     async def recognize(self, proof: Proof) -> Viewer:
-        """Return the viewer whom a proof names. Raises `ApiError` (401, 403) if the proof is no longer valid."""
+        """Return the viewer whom a proof names.
+
+        Raises `ApiError` (401, 403) if the proof is no longer valid, and `TransportError`.
+        """
         ...
 
 

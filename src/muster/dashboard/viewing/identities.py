@@ -33,7 +33,8 @@ def read_identity(settings: IdentityHeaders, headers: Sequence[tuple[str, str]])
     headers: the received headers, decoded as Latin-1.
 
     Groups that the settings do not allow are left out. Raises `ApiError`: 400 for a malformed header, 401 if no user is
-    named, 403 for a system user or system group.
+    named, 403 for a system user, a user whom the settings do not allow, or a system group that the API server does not
+    add itself.
     """
     user = _read_user(_get_values(headers, settings.user_header), settings)
     groups = _get_values(headers, settings.groups_header)

@@ -45,7 +45,8 @@ class ListReader(NamedTuple):
     """The callbacks of a reader of a watched list.
 
     report_watch: called with None when the watch starts, and with the error when it ends.
-    change: called with the namespace of each change; "" for a reader of all namespaces.
+    change: called after each change of an object.
+    namespace: the namespace whose changes are reported; "" for all namespaces.
     """
 
     report_watch: Callable[[ApiError | TransportError | None], None]

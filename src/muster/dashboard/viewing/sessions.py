@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 class Session(Struct, frozen=True):
     """The session of a viewer who has signed in.
 
-    id: the hash of the cookie.
+    id: the hash of the cookie; without a cookie, made from the name of the viewer.
     user: the name of the viewer.
     form_key: a secret that every form on the viewer's pages contains.
     is_proxied: whether a proxy in front names the viewer in every request, so that there is no cookie.

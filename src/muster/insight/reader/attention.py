@@ -1,4 +1,4 @@
-"""Read the parts of a cluster in which problems are looked for, as far as the user may see them."""
+"""Read the parts of a cluster that are checked for problems, as far as the user may see them."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -25,7 +25,7 @@ async def read_scene(
     say: Callable[[str], None],
     find_rows: Callable[[], Awaitable[tuple[list[dict[str, Any]], str]]] | None = None,
 ) -> Scene:
-    """Read the parts of the cluster in which problems are looked for: the nodes, the queues and the jobs.
+    """Read the parts of the cluster that are checked for problems: the engine, nodes, queues, jobs and workers.
 
     own: the user's namespace, for a user who may list the objects of one namespace only.
     say: receives a sentence about each kind that the user may not see.

@@ -44,10 +44,10 @@ async def all_clusters(client: Client) -> list[WorkerClusterState]:
     if not clusters:
         return []
     workloads = await list_or_none(client, WORKLOAD) or []
-    namespace = await engine_namespace(client)
+    namespace = await find_engine_namespace(client)
     servers = {}
     for cluster in clusters:
-        config = await connection_to(client, cluster, namespace)
+        config = await read_connection_to(client, cluster, namespace)
         if isinstance(config, ConnectionConfig):
             servers[cluster.metadata.name] = config.cluster.server
     return find_cluster_states(clusters, workloads, servers)
@@ -74,7 +74,7 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
     return behind is not None and bool(await find_destinations(client, [behind]))
 
 
-async def engine_namespace(client: Client) -> str:
+async def find_engine_namespace(client: Client) -> str:
     """Return the namespace with the kubeconfigs of the worker clusters; the default one if it is unknown."""
     return await _read_configured_name(client, namespace_of, NAMESPACE)
 
@@ -91,7 +91,7 @@ async def _read_configured_name(client: Client, of: Callable[[Any], str], usual:
         return usual
 
 
-async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
+async def read_connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
     """Return the settings of the manager's connection to a worker cluster, or why the user may not see them."""
     from muster.multicluster.links.kubeconfigs import (
         SECRET_KEY,

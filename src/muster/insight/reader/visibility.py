@@ -27,7 +27,7 @@ class Visibility(msgspec.Struct):
     async def list_of_local_queue(
         self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
-        """Return the pending workloads of a LocalQueue in order; None if the server does not serve them.
+        """Return the pending workloads of a LocalQueue in order; None if the server does not show them to the user.
 
         limit, offset: how many to return at most, and how many to skip.
         """
@@ -36,7 +36,7 @@ class Visibility(msgspec.Struct):
     async def list_of_cluster_queue(
         self, queue: str, limit: int = MAX_PENDING_LIMIT, offset: int = 0
     ) -> list[PendingWorkload] | None:
-        """Return the pending workloads of a ClusterQueue in order; None if the server does not serve them.
+        """Return the pending workloads of a ClusterQueue in order; None if the server does not show them to the user.
 
         limit, offset: how many to return at most, and how many to skip.
         """

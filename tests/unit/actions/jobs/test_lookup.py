@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
-from muster.actions.jobs.lookup import no_job
+from muster.actions.jobs.lookup import explain_missing_job
 from muster.runtime.client import Client
 from muster.runtime.transport import Response
 
@@ -44,10 +44,10 @@ REMOVE = f"(to remove it: kubectl delete pods {SELECTED})"
 def test_of_a_group_that_does_not_queue_yet_it_is_told_why(pods, sentence):
     jobs = Response(200, msgspec.json.encode({"items": [{"metadata": {"name": "trains"}}]}))
     transport = ScriptedTransport(NONE, jobs, Response(200, msgspec.json.encode({"items": pods})))
-    said = asyncio.run(no_job(Client(transport), "train", "ns"))
+    said = asyncio.run(explain_missing_job(Client(transport), "train", "ns"))
     assert said == f"there is no job train in namespace ns{sentence}"
 
 
 def test_of_a_name_that_no_pod_group_can_have_nothing_is_told():
     transport = ScriptedTransport(NONE, NONE, Response(400, b"no"))
-    assert asyncio.run(no_job(Client(transport), "a b", "")) == "there is no job a b"
+    assert asyncio.run(explain_missing_job(Client(transport), "a b", "")) == "there is no job a b"

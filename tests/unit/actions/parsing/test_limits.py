@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from muster.actions.parsing.limits import soft_signal, time_limit
+from muster.actions.parsing.limits import parse_soft_signal, parse_time_limit
 from muster.actions.submission.gang import SoftSignal
 
 
@@ -26,7 +26,7 @@ from muster.actions.submission.gang import SoftSignal
     ],
 )
 def test_times(text, seconds):
-    assert time_limit(text) == seconds
+    assert parse_time_limit(text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_times(text, seconds):
 )
 def test_what_is_no_time(text, complaint):
     with pytest.raises(ValueError, match=re.escape(complaint)) as refused:
-        time_limit(text)
+        parse_time_limit(text)
     assert len(str(refused.value)) < 300
 
 
@@ -69,7 +69,7 @@ def test_what_is_no_time(text, complaint):
     ],
 )
 def test_signals(text, expected):
-    assert soft_signal(text, 100) == expected
+    assert parse_soft_signal(text, 100) == expected
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_signals(text, expected):
 )
 def test_what_is_no_signal(text, limit, complaint):
     with pytest.raises(ValueError, match=re.escape(complaint)):
-        soft_signal(text, limit)
+        parse_soft_signal(text, limit)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.actions.submission.caller import find_inherited_environment, umask_annotations
+from muster.actions.submission.caller import find_inherited_environment, make_umask_annotations
 
 
 def test_little_of_the_environment_comes_along():
@@ -32,12 +32,12 @@ def test_the_home_of_the_cluster_is_the_same_wherever_the_worker_starts():
 )
 def test_another_umask_than_the_usual_one_is_passed_on(tmp_path, line, expected):
     (tmp_path / "status").write_text(f"{line}\nState:\tR (running)\n")
-    assert umask_annotations(tmp_path / "status") == expected
+    assert make_umask_annotations(tmp_path / "status") == expected
 
 
 def test_the_callers_own_umask_is_passed_on():
     before = os.umask(0o027)
     try:
-        assert umask_annotations() == {"muster.dev/umask": "0027"}
+        assert make_umask_annotations() == {"muster.dev/umask": "0027"}
     finally:
         os.umask(before)

@@ -58,7 +58,14 @@ def test_the_address_of_a_target() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"), [("stop", "'stop' is no event"), ("end,", "names no event"), ("", "names no event")]
+    ("text", "complaint"),
+    [
+        ("stop", "'stop' is no event of a job: there are start"),
+        ("start,stop,halt", "'stop' is no event"),
+        ("start,", "'start,' has an empty name of an event; there are start"),
+        (",bogus", "',bogus' has an empty name"),
+        ("", "'' has an empty name"),
+    ],
 )
 def test_events_that_there_are_not(text: str, complaint: str) -> None:
     with pytest.raises(NotifyError, match=complaint):

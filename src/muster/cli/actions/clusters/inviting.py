@@ -114,7 +114,7 @@ def _identify(meta: dict[str, Any]) -> tuple[str, str]:
     return meta.get("namespace", ""), meta["name"]
 
 
-async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
+async def find_public_address(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
     """Return the address and the certificate authority with which a manager elsewhere can reach this cluster.
 
     The address is `server`, or else the one that the cluster publishes, or else the one that this command uses. Raises
@@ -171,10 +171,10 @@ def list_remarks(invitation: Invitation, server: str, *, embedded: bool) -> list
         f"With this kubeconfig jobs can be run in this cluster, {where}: keep it as you would keep a key.",
         f"It does not end. To withdraw it: kubectl delete serviceaccount -n {invitation.home} {invitation.name}",
     ]
-    return lines + remarks_on_address(server, embedded=embedded)
+    return lines + list_address_remarks(server, embedded=embedded)
 
 
-def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
+def list_address_remarks(server: str, *, embedded: bool) -> list[str]:
     """Return a remark if the server's address works on this machine only; otherwise an empty list.
 
     embedded: whether the cluster was started by `muster up`.

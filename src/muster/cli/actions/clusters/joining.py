@@ -23,7 +23,7 @@ from muster.api.status import ApiError
 from muster.cli.actions.clusters import membership
 from muster.cli.actions.clusters.membership import CHECK, MembershipError
 from muster.cli.terminal.output import say
-from muster.insight.reader.clusters import engine_namespace
+from muster.insight.reader.clusters import find_engine_namespace
 from muster.runtime.client import Client
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_text import write_kubeconfig
@@ -36,10 +36,11 @@ _ATTEMPTS = 10  # for objects that other clients change, too
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
     """Make a cluster a worker of this manager: store its kubeconfig, and send the jobs of these ClusterQueues there.
 
-    Each change is printed. Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
+    Each change is printed, except a new namespace. Raises `ApiError`, `InsecureKubeconfigError` and
+    `click.ClickException`.
     """
     kubeconfig = write_kubeconfig(config, name)
-    namespace = await engine_namespace(client)
+    namespace = await find_engine_namespace(client)
     cluster = await client.find(MULTI_KUEUE_CLUSTER, name)
     check = await client.find(ADMISSION_CHECK, CHECK)
     try:

@@ -34,7 +34,7 @@ from muster.cli.actions.clusters.membership import CHECK, MembershipError
 from muster.cli.names.discovery import Discovery
 from muster.cli.terminal.output import say
 from muster.insight.quota.state import display_name
-from muster.insight.reader.clusters import engine_namespace, read_origin
+from muster.insight.reader.clusters import find_engine_namespace, read_origin
 from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.mirrors.table import mirror_of
 from muster.multicluster.removal import remove_clone, remove_job
@@ -209,7 +209,7 @@ async def _requeue(client: Client, workload: Workload, names: Collection[str], w
 async def _delete_cluster(client: Client, name: str, cluster: MultiKueueCluster) -> None:
     """Delete the manager's objects for a worker cluster, the MultiKueueCluster last; print each change."""
     if _has_its_secret(name, cluster):
-        namespace = await engine_namespace(client)
+        namespace = await find_engine_namespace(client)
         secret = await client.find(SECRET.seen_as(Object), membership.secret_name(name), namespace)
         if secret is not None:
             with ignoring("NotFound"):

@@ -83,13 +83,13 @@ def require_free(name: str, existing: MultiKueueCluster | None) -> None:
 
 
 def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the clusters of a MultiKueueConfig with this one added last; None if it is already in it."""
+    """Return the clusters of a MultiKueueConfig, and this one last; None if the config already names this one."""
     clusters = list(config.spec.clusters) if config is not None else []
     return None if name in clusters else [*clusters, name]
 
 
 def remove_cluster_name(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """Return the clusters of a MultiKueueConfig without this one; None if it is not in it."""
+    """Return the clusters of a MultiKueueConfig without this one; None if the config does not name this one."""
     clusters = list(config.spec.clusters) if config is not None else []
     return [one for one in clusters if one != name] if name in clusters else None
 
@@ -108,5 +108,5 @@ def _make_strategy_patch(rules: Sequence[AdmissionCheckStrategyRule]) -> dict[st
 
 
 def has_check(queue: ClusterQueue) -> bool:
-    """Return whether a ClusterQueue sends its jobs to worker clusters."""
+    """Return whether a ClusterQueue has the admission check that sends its jobs to worker clusters."""
     return with_check(queue) is None

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from muster.actions.quota.editedqueue import QueueEdit
-from muster.actions.quota.queues import create_all, taken_queue
+from muster.actions.quota.queues import create_all, make_taken_error
 from muster.actions.quota.teams import (
     check_division,
     check_users,
@@ -30,7 +30,7 @@ from muster.runtime.realclock import RealClock
 async def create_team(target: Target, name: str, options: dict[str, Any]) -> None:
     """Create the queue of a team, whose quota is a part of the nodes' queue; print which queue its users' jobs get.
 
-    Raises `ApiError`, `UserError`, `click.UsageError`.
+    With the option `dry_run`, only print the manifests. Raises `ApiError`, `UserError`, `click.UsageError`.
     """
     if options["flavor"] or options["cohort"]:
         raise click.UsageError("--share and --users divide the queue of the nodes, whose flavor and cohort they take")
@@ -41,7 +41,7 @@ async def create_team(target: Target, name: str, options: dict[str, Any]) -> Non
         await require_known_submitters(client)
         division = await find_division(client)
         if any(queue.metadata.name == name for queue in division.queues):
-            raise taken_queue(CLUSTER_QUEUE.kind, name)
+            raise make_taken_error(CLUSTER_QUEUE.kind, name)
         options |= {"flavor": division.flavor, "cohort": division.cohort}
         options |= {"part_of": division.whole.metadata.name}
         queue = read_new_queue(name, session.namespace, options, sorted(division.left))

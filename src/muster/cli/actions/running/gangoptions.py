@@ -9,7 +9,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from muster.actions.parsing.quantities import NOTHING
-from muster.actions.submission.caller import find_inherited_environment, umask_annotations
+from muster.actions.submission.caller import find_inherited_environment, make_umask_annotations
 from muster.actions.submission.gang import (
     Gang,
     Role,
@@ -49,7 +49,7 @@ def gang_from_options(
     callers = find_inherited_environment(os.environ) if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
-    elastic = runoptions.elastic_bounds(options["elastic"])
+    elastic = runoptions.parse_elastic_bounds(options["elastic"])
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
@@ -68,28 +68,28 @@ def gang_from_options(
         memory_limit=memory.limit,
         roles=_make_roles(arguments, options),
         until=options["until"],
-        start_timeout=runoptions.start_timeout(options["start_timeout"]),
+        start_timeout=runoptions.parse_start_timeout(options["start_timeout"]),
         image=options["image"],
         queue=options["queue"],
         priority=options["priority"],
         queue_priority=options["queue_priority"],
-        working_directory=runoptions.working_directory(options["workdir"], on_this_machine=on_this_machine),
+        working_directory=runoptions.find_working_directory(options["workdir"], on_this_machine=on_this_machine),
         environment=callers | runoptions.read_environment(options["env"], options["env_file"]),
         elastic=elastic,
-        run_time=runoptions.run_time(options["run_time"]),
+        run_time=runoptions.check_run_time(options["run_time"]),
         stdin=bool(options["stdin"]),
         time_limit=options["time"],
-        soft_signal=runoptions.soft_signal(options["signal"], options["time"]),
+        soft_signal=runoptions.parse_soft_signal(options["signal"], options["time"]),
         retries=options["retries"],
         exclusive=options["exclusive"],
         labels=runoptions.parse_labels(options["labels"]),
-        annotations=(umask_annotations() if on_this_machine else {})
+        annotations=(make_umask_annotations() if on_this_machine else {})
         | runoptions.parse_annotations(options["annotations"]),
         secrets=runoptions.parse_secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],
         deferral=runoptions.parse_deferral(options["begin"], options["after"]),
-        notify=runoptions.notify(options["notify"], options["notify_on"]),
+        notify=runoptions.parse_notices(options["notify"], options["notify_on"]),
         mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
         script=script,
         state=runoptions.check_state(options["state"], on_this_machine=on_this_machine),
@@ -128,7 +128,7 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
     if options["schedule"]:
         raise click.UsageError("--cron: a script with #SBATCH lines is one job with a number; give --cron its command")
     batch = structs.replace(batch.on(workers), name=batch.name or options["script"].name)
-    directory = runoptions.working_directory("", on_this_machine=on_this_machine)
+    directory = runoptions.find_working_directory("", on_this_machine=on_this_machine)
     number = int(Ids().hexadecimal(_DIGITS_OF_A_NUMBER), 16) + 1
     return SlurmScript(batch, number, _choose_muster_call(on_this_machine=on_this_machine), directory)
 

@@ -106,18 +106,18 @@ def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     return values
 
 
-def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
+def parse_soft_signal(text: str, limit: int | None) -> SoftSignal | None:
     """Parse the signal to send before the time limit; None for an empty text. Raises `click.BadParameter`.
 
     limit: the time limit in seconds; None without a limit, in which case a signal is refused.
     """
     try:
-        return limits.soft_signal(text, limit) if text else None
+        return limits.parse_soft_signal(text, limit) if text else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--signal") from None
 
 
-def elastic_bounds(text: str) -> Bounds | None:
+def parse_elastic_bounds(text: str) -> Bounds | None:
     """Parse the sizes that an elastic job may have; None for an empty text. Raises `click.BadParameter`."""
     try:
         return Bounds.parse(text) if text else None
@@ -145,7 +145,7 @@ def parse_deferral(begin: str, after: Sequence[str]) -> Deferral:
     return Deferral(begin_at, dependencies)
 
 
-def notify(targets: Sequence[str], events: str) -> NoticeSettings:
+def parse_notices(targets: Sequence[str], events: str) -> NoticeSettings:
     """Parse the receivers of notices, and the events to notify them about.
 
     Raises `click.BadParameter`, and `click.UsageError` for events without a receiver.
@@ -162,7 +162,7 @@ def notify(targets: Sequence[str], events: str) -> NoticeSettings:
         raise click.BadParameter(str(error), param_hint="--notify-on") from None
 
 
-def start_timeout(text: str) -> int | None:
+def parse_start_timeout(text: str) -> int | None:
     """Parse the timeout for the start of all workers into whole seconds; None for an empty text.
 
     Raises `click.BadParameter`.
@@ -178,7 +178,7 @@ def start_timeout(text: str) -> int | None:
     return seconds
 
 
-def run_time(text: str) -> str:
+def check_run_time(text: str) -> str:
     """Return the text if it is a run time for simulated nodes or empty. Raises `click.BadParameter` otherwise."""
     try:
         if text and durations.parse_seconds(text) < 0:
@@ -188,7 +188,7 @@ def run_time(text: str) -> str:
     return text
 
 
-def working_directory(text: str, *, on_this_machine: bool) -> str:
+def find_working_directory(text: str, *, on_this_machine: bool) -> str:
     """Return the directory in which workers start.
 
     The default on this machine is the current directory. In a cluster with images it is "", which stands for the
@@ -200,7 +200,7 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
             raise click.BadParameter(f"{text}: in an image the directory must begin with /", param_hint="--workdir")
         return text
     try:
-        return caller.working_directory(text)
+        return caller.find_working_directory(text)
     except UserError as error:
         raise click.ClickException(str(error)) from None
 

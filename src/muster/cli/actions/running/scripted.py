@@ -76,8 +76,8 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
     """Merge an option's values in the script into those of the command line.
 
-    A repeatable option gets the script's values, then the command line's. Options in `_INSTEAD` and all others keep the
-    command line's; if it has none, the last line of the script applies.
+    A repeatable option gets the script's values, then the command line's; for an option in `_INSTEAD`, the command
+    line's replace the script's. Any other option keeps the command line's value, or else gets the script's last one.
 
     lines: the values of the option in the script, one for each line.
     """

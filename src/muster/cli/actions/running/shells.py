@@ -19,7 +19,7 @@ from muster.actions.following.follow import Follower
 from muster.actions.jobs.cancelling import cancel
 from muster.actions.parsing.quantities import NOTHING
 from muster.actions.server.session import Session
-from muster.actions.submission.caller import find_inherited_environment, umask_annotations, working_directory
+from muster.actions.submission.caller import find_inherited_environment, find_working_directory, make_umask_annotations
 from muster.actions.submission.gang import Gang, Role, name_for, no_host_name, not_text, room_for_name
 from muster.actions.submission.submitting import submit
 from muster.api.core import Pod
@@ -75,9 +75,9 @@ def make_shell_gang(
         queue=options["queue"],
         priority=options["priority"],
         queue_priority=options["queue_priority"],
-        working_directory=working_directory() if on_this_machine else "",
+        working_directory=find_working_directory() if on_this_machine else "",
         environment=find_inherited_environment(os.environ) if on_this_machine else {},
-        annotations=umask_annotations() if on_this_machine else {},
+        annotations=make_umask_annotations() if on_this_machine else {},
     )
     if complaint := no_host_name(gang.name, gang.parts):
         raise click.BadParameter(complaint, param_hint="--name")
@@ -88,7 +88,7 @@ def make_shell_gang(
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return the gang with the standard streams of rank 0 connected to a terminal; it ends when the terminal closes.
+    """Return the gang with rank 0 connected to a terminal; the job then ends when the terminal closes.
 
     A terminal is a field of the pod template, so rank 0 of several workers gets a role of its own. Raises
     `click.UsageError` if rank 0 cannot have a template of its own.

@@ -1,1 +1,1 @@
-"""Commands that change, hold, end or retry submitted jobs, or run a command next to a worker of one."""
+"""Commands that change, hold, end or retry submitted jobs, or run a command in a worker's container."""

@@ -32,7 +32,7 @@ from muster.cli.session import ask, connect, target_options
     metavar="Q",
     default="",
     help="New LocalQueue. It can change only while the job waits.",
-    shell_complete=names.local_queues,
+    shell_complete=names.complete_local_queues,
 )
 @click.option(
     "--priority",

@@ -79,16 +79,16 @@ def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: 
 
 
 async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, Any]]:
-    from muster.cli.actions.choosing import jobs_alike
+    from muster.cli.actions.choosing import select_job_rows
 
     async with connect(target) as session:
-        return await jobs_alike(session, options["selector"], options["states"], options["queue"], options["user"])
+        return await select_job_rows(session, options["selector"], options["states"], options["queue"], options["user"])
 
 
 async def _cancel(target: Target, kinds: "Mapping[str, Kind[Any] | None]", *, index: str, delete: bool) -> None:
     """Cancel the jobs of these names, or the trials `index` of the only one.
 
-    kinds: the kinds of the jobs by name, where a list has shown them.
+    kinds: the kind of each job, by name; None for a job that the user named, whose kind is unknown.
     """
     from muster.actions.jobs.cancelling import cancel, cancel_trials
     from muster.api.batch import CRON_JOB

@@ -1,4 +1,4 @@
-"""`muster exec`: run a command beside a worker of a job, in any cluster."""
+"""`muster exec`: run a command in the container of a job's worker, in any cluster."""
 
 import sys
 from contextlib import nullcontext

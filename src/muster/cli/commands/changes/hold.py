@@ -21,7 +21,7 @@ def make_command(name: str, help: str, *, hold: bool) -> click.Command:
         required=True,
         type=name_or_queue,
         metavar="JOB|queue/NAME...",
-        shell_complete=names.jobs_and_queues,
+        shell_complete=names.complete_jobs_and_queues,
     )
     @target_options
     def command(jobs: tuple[str, ...], **options: Any) -> None:

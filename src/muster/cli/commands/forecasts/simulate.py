@@ -210,7 +210,7 @@ class _Interruptible:
         self._reporter.read(file, jobs)
 
     def interrupt(self, number: int, _frame: FrameType | None) -> None:
-        """Stop the simulation after the present moment. Another interrupt ends the process at once."""
+        """Let the simulation stop after the current moment. Another interrupt kills the process at once."""
         self._interrupted = True
         signal.signal(number, signal.SIG_DFL)
 

@@ -169,13 +169,13 @@ async def _read_settings(
 ) -> "Configuration":
     from muster.api.config import DEFAULT, ConfigurationError, load
     from muster.cli.settings import configuration_of
-    from muster.install.engines import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, read_engine_configuration
 
     if config is not None:
         given: Configuration = configuration_of(config)
         return given
     try:
-        text = await configuration_text(client, namespace)
+        text = await read_engine_configuration(client, namespace)
     except SeveralError as error:
         raise click.ClickException(f"{error}: name one with --namespace") from None
     if text is None and namespace:

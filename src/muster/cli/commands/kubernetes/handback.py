@@ -62,11 +62,11 @@ async def _make_options(client: Any, namespace: str) -> Any:
     from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.handback import include_extras
     from muster.cli.moving import options_in
-    from muster.install.engines import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, read_engine_configuration
     from muster.install.options import IMAGE, make_default_configuration
 
     try:
-        text = await configuration_text(client, namespace)
+        text = await read_engine_configuration(client, namespace)
     except SeveralError as error:
         raise click.ClickException(f"{error}: name one with --namespace") from None
     # A run that was killed may have deleted Muster's Configuration, and Kueue's may name no namespace.

@@ -113,7 +113,7 @@ async def _make_options(
     from muster.api.groups.apps import DEPLOYMENT
     from muster.cli.moving import options_in
     from muster.cli.settings import written_configuration
-    from muster.install.engines import KUEUE, SeveralError, configuration_text
+    from muster.install.engines import KUEUE, SeveralError, read_engine_configuration
     from muster.install.options import IMAGE, NAME
 
     places = [one.namespace for one in await find_kueue(client)]
@@ -123,7 +123,7 @@ async def _make_options(
         text: str | None = written_configuration(config)[0]
     else:
         try:
-            text = await configuration_text(client, where, (KUEUE, NAME))
+            text = await read_engine_configuration(client, where, (KUEUE, NAME))
         except SeveralError as error:
             raise click.ClickException(str(error)) from error
     if text is None:

@@ -119,7 +119,7 @@ async def _open_own(target: Target, *, browse: bool) -> None:
 
 
 async def _serve(target: Target, port: int, *, browse: bool, read_only: bool) -> None:
-    """Serve the pages of the dashboard on loopback, with the rights of our kubeconfig, until the user ends the command.
+    """Serve the dashboard on loopback, with the rights of the user's kubeconfig, until the user ends the command.
 
     The sign-in link is printed and, if `browse`, opened in a browser.
 
@@ -157,8 +157,8 @@ class Proxied:
 async def _serve_others(target: Target, listen: str, proxied: Proxied, *, read_only: bool) -> None:
     """Serve the pages to viewers who sign in, or whom a proxy in front signs in, until the user ends the command.
 
-    Raises `click.BadParameter` for an invalid option, and `click.ClickException` if the packages or the proxy's files
-    are missing.
+    Raises `click.UsageError` for an invalid option or a missing file of the proxy, and `click.ClickException` if
+    packages are missing.
     """
     _require_parts()
     from muster.actions.server.session import find_connection

@@ -87,7 +87,7 @@ def _format_cell(value: Any, field: str) -> str:
     short_help="Show a PodGroup, its pods and its events.",
     epilog=format_examples("muster podgroups describe train", "muster podgroups describe train -o json"),
 )
-@click.argument("name", type=parse_job_name, shell_complete=names.pod_groups)
+@click.argument("name", type=parse_job_name, shell_complete=names.complete_pod_groups)
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Output format (default: text).")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:

@@ -60,7 +60,12 @@ _TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gp
     help="Only jobs in this state. Can be repeated.",
 )
 @click.option(
-    "-q", "--queue", metavar="Q", default="", help="Only jobs of this LocalQueue.", shell_complete=names.local_queues
+    "-q",
+    "--queue",
+    metavar="Q",
+    default="",
+    help="Only jobs of this LocalQueue.",
+    shell_complete=names.complete_local_queues,
 )
 @click.option("-u", "--user", metavar="NAME", default="", help="Only jobs that this user submitted.")
 @click.option("--trials", is_flag=True, help="List the trials of a sweep, each with its state.")
@@ -112,10 +117,10 @@ async def _print_jobs(target: Target, only: Mapping[str, Any], output: str, *, e
             listed_rows = await _add_past(session, listed_rows, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in listed_rows}]
         if missing:
-            from muster.actions.jobs.lookup import no_job  # importing it is slow
+            from muster.actions.jobs.lookup import explain_missing_job  # importing it is slow
 
             for one in missing:
-                say(f"Error: {await no_job(session.client, one, where)}")
+                say(f"Error: {await explain_missing_job(session.client, one, where)}")
         rows = select_rows(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], listed_rows, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
@@ -258,7 +263,7 @@ def find_earliest_end(only: Mapping[str, Any], output: str, now: datetime) -> da
 
 
 def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict[str, Any]]:
-    """Return the unfinished jobs in the order of their submission, then the ended jobs in the order of their ends.
+    """Return the unfinished jobs in the order of the rows, then the ended jobs in the order of their ends.
 
     since: the time before which ended jobs are left out; None for no limit.
     """
@@ -269,7 +274,7 @@ def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict
 
 
 def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Split the rows into the rows of unfinished jobs and those of ended jobs."""
+    """Return the rows of unfinished jobs, and the rows of ended or deleted jobs."""
     parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for row in rows:
         parts[row["state"] in (*OVER, "Deleted")].append(row)
@@ -277,16 +282,19 @@ def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]],
 
 
 def sort_unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of unfinished jobs, then the rows of finished jobs, from the newest end to the oldest.
+    """Return the rows of unfinished jobs, then the rows of ended jobs in reverse order.
 
-    So a screen that is too small cuts off the jobs that ended first.
+    `arrange` sorts the ends from old to new. So a screen that is too small cuts off the jobs that ended first.
     """
     going, ended = _split_by_end(rows)
     return going + ended[::-1]
 
 
 def find_changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows that are new, differ in more than the age, or were deleted; update `known`."""
+    """Return the rows that are new, differ in more than age and usage, or were deleted; replace `known`.
+
+    known: the rows of the last call, by namespace and name.
+    """
     now = {(row["namespace"], row["name"]): row for row in rows}
     changed_rows = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
     deleted_rows = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]

@@ -1,4 +1,4 @@
-"""`muster top`: show the nodes and their usage."""
+"""`muster top`: show requests, quota and usage."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ async def _watch(target: Target, make_picture: Picture) -> None:
 
 
 async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
-    from muster.actions.jobs.lookup import no_job
+    from muster.actions.jobs.lookup import explain_missing_job
     from muster.api.pods import is_finished, job_of
     from muster.insight.reader.listing.access import list_all
     from muster.insight.reader.listing.views import POD_DEMANDS
@@ -73,7 +73,7 @@ async def _make_workers_picture(session: Session, say: Callable[[str], None], *,
     listed = await list_all(session.client, POD_DEMANDS, session.namespace)
     pods = [pod for pod in listed if job_of(pod)[1] == job]
     if not pods:
-        raise click.ClickException(await no_job(session.client, job, session.namespace))
+        raise click.ClickException(await explain_missing_job(session.client, job, session.namespace))
     usage = usage_by_pod(await read_usage(session.client, session.namespace, say))
     header, rows = make_worker_table([pod for pod in pods if not is_finished(pod)], usage)
     return format_table(header, rows) if rows else f"no worker of {job} runs"

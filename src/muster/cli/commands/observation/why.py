@@ -33,7 +33,7 @@ def command(job: str, output: str | None, *, history: bool, **options: Any) -> N
 
 
 async def _tell_life(target: Target, name: str, output: str) -> None:
-    from muster.actions.jobs.lookup import no_job
+    from muster.actions.jobs.lookup import explain_missing_job
     from muster.cli.terminal.output import dump, say
     from muster.insight.history.life import make_life_document, render_life
     from muster.insight.reader.history.decisions import NO_DECISIONS, read_life
@@ -41,7 +41,7 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
     async with connect(target) as session:
         life = await read_life(session.client, session.namespace, name)
         if life is None:
-            raise click.ClickException(await no_job(session.client, name, session.namespace))
+            raise click.ClickException(await explain_missing_job(session.client, name, session.namespace))
     click.echo(dump(make_life_document(life), output) if output else "\n".join(render_life(life)))
     if not life.kept:
         say(NO_DECISIONS)
@@ -65,9 +65,9 @@ async def _print_answer(target: Target, name: str, output: str) -> None:
                 click.echo(dump(groups, output) if output else render_details(groups))
                 return
             if not await _show_cron_job(session, name, now, output):
-                from muster.actions.jobs.lookup import no_job
+                from muster.actions.jobs.lookup import explain_missing_job
 
-                raise click.ClickException(await no_job(session.client, name, session.namespace))
+                raise click.ClickException(await explain_missing_job(session.client, name, session.namespace))
             return
         readings, _ = answer
         await say_if_not_led(session.client, [readings.state.word], now, say)

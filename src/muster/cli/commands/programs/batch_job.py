@@ -1,4 +1,4 @@
-"""`muster batch-job`: become a script that was written for Slurm, with what it finds there."""
+"""`muster batch-job`: replace this process with a Slurm script, which gets Slurm's variables and programs."""
 
 import os
 import socket

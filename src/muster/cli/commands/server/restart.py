@@ -1,4 +1,4 @@
-"""`muster restart`: replace the server of the embedded cluster, and let its jobs go on."""
+"""`muster restart`: replace the server of the embedded cluster, while its jobs continue."""
 
 import os
 import signal

@@ -120,7 +120,7 @@ async def _invite(target: Target, invitation: Any, server: str, *, everywhere: b
     async with connect(target) as session:
         if not (everywhere or invitation.namespaces):
             invitation = await inviting.confine_invitation(session.client, invitation)
-        reached = await inviting.how_reached(session.client, find_connection(target), server)
+        reached = await inviting.find_public_address(session.client, find_connection(target), server)
         embedded = await is_embedded(session.client)
         token, authority = await inviting.put_account(session.client, invitation, RealClock())
     for line in inviting.list_remarks(invitation, reached.server, embedded=embedded):

@@ -194,7 +194,7 @@ async def _find_nodes_flavor(session: Session) -> str:
         "muster queue edit vision --no-cohort --no-strict",
     ),
 )
-@click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
+@click.argument("name", type=parse_name, shell_complete=names.complete_cluster_queues)
 @quota_options
 @click.option("--flavor", metavar="F", default="", help="ResourceFlavor whose quota changes, if the queue has several.")
 @click.option("--cohort", metavar="C", type=parse_name, help="Lend and borrow unused quota within cohort C.")
@@ -283,7 +283,7 @@ async def _edit(target: Target, name: str, edit: "QueueEdit", *, dry_run: bool) 
     short_help="Delete queue NAME, and the LocalQueues that point to it.",
     epilog=format_examples("muster queue delete vision", "muster queue delete vision --yes"),
 )
-@click.argument("name", type=parse_name, shell_complete=names.cluster_queues)
+@click.argument("name", type=parse_name, shell_complete=names.complete_cluster_queues)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @target_options
 def delete(name: str, yes: bool, **options: Any) -> None:

@@ -69,14 +69,14 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         if queue:
             await check_queue(session.client, session.namespace, queue)
         user = NewUser(name, session.namespace, queue, admin)
-        reached = await inviting.how_reached(session.client, find_connection(target), server)
+        reached = await inviting.find_public_address(session.client, find_connection(target), server)
         embedded = await is_embedded(session.client)
         with requiring_administrator("add users"):
             token, authority = await inviting.put_account(session.client, user, RealClock())
         if queue and embedded:
             await join_team(session, queue, name)
     say(f"Send this line to {name} as you would send a password; to end it: muster user remove {name}")
-    for line in inviting.remarks_on_address(reached.server, embedded=embedded):
+    for line in inviting.list_address_remarks(reached.server, embedded=embedded):
         say(line)
     if queue and not embedded:
         say(f"this cluster puts no job into queue {queue} by itself: {name} names it with --queue {queue}")

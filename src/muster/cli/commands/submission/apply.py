@@ -59,7 +59,7 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
 async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Apply all manifests, also after failures.
 
-    Return 1 if one failed, else the highest exit code of the jobs for which the command waited.
+    Return the highest exit code of the jobs for which the command waited, but at least 1 if a manifest failed.
     """
     from muster.cli.actions.applying import split_independent
     from muster.cli.actions.each import AT_ONCE, try_and_say

@@ -133,7 +133,7 @@ def _check_terminal(options: dict[str, Any]) -> None:
 
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
-    """Return whether the job gets this command's standard input.
+    """Return whether the job gets this command's standard input; print a remark if existing input is not passed on.
 
     Raises `click.UsageError` if the user requested that and it is impossible.
     """
@@ -180,14 +180,14 @@ async def _sends_away(session: Session, queue: str) -> bool:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
-    from muster.actions.choices import check_secrets, priority_classes, queue_to_name
+    from muster.actions.choices import check_secrets, find_queue_label, priority_classes
     from muster.actions.parsing.deferring import check_dependencies
     from muster.cli.actions.running.notifying import fit_notify
     from muster.insight.reader.engine import is_embedded
 
     # A Job that names a missing queue or priority class would wait forever.
     embedded = await is_embedded(session.client)
-    queue = await queue_to_name(session.client, session.namespace, options["queue"], embedded=embedded)
+    queue = await find_queue_label(session.client, session.namespace, options["queue"], embedded=embedded)
     options = options | {"queue": queue} | await priority_classes(session.client, options["priority"])
     if options["stdin"] and await _sends_away(session, options["queue"]):
         _warn_of_unread_input(options)

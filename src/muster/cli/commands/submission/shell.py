@@ -39,7 +39,7 @@ from muster.cli.session import connect, run, target_options
     metavar="Q",
     default="",
     help="LocalQueue in which the job waits (default: the queue of your team, or else the queue `default`).",
-    shell_complete=names.local_queues,
+    shell_complete=names.complete_local_queues,
 )
 @click.option(
     "--priority", metavar="P", default="", help="Name of a WorkloadPriorityClass, or else of a PriorityClass."
@@ -76,7 +76,7 @@ async def _run_shell(target: Target, arguments: tuple[str, ...], options: dict[s
 
 
 async def _submit(session: Session, arguments: tuple[str, ...], options: dict[str, Any]) -> int:
-    from muster.actions.choices import priority_classes, queue_to_name
+    from muster.actions.choices import find_queue_label, priority_classes
     from muster.api.kueue.names import DEFAULT_QUEUE
     from muster.cli.actions.running.shells import make_shell_gang, run_shell
     from muster.insight.reader.clusters import sends_away
@@ -84,7 +84,7 @@ async def _submit(session: Session, arguments: tuple[str, ...], options: dict[st
 
     client, namespace = session.client, session.namespace
     embedded = await is_embedded(client)
-    queue = await queue_to_name(client, namespace, options["queue"], embedded=embedded)
+    queue = await find_queue_label(client, namespace, options["queue"], embedded=embedded)
     if await sends_away(client, namespace, queue or DEFAULT_QUEUE):
         raise click.UsageError(
             "jobs of this queue run in other clusters, which no terminal reaches; name another --queue"

@@ -25,9 +25,9 @@ _OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
 def find_ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
-    """Return the user, group and supplementary groups of a container's processes; None to keep those of the node.
+    """Return the user, group and supplementary groups of a container's processes; None to keep the node's own.
 
-    Raises `ConfigError` if the node cannot set the user and group.
+    Raises `ConfigError` if the node cannot set the user and group, or if `runAsNonRoot` forbids the user.
     """
     pod_context = pod.spec.security_context or PodSecurityContext()
     uid = pod_context.run_as_user if context.run_as_user is None else context.run_as_user

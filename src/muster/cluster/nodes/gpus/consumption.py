@@ -71,7 +71,8 @@ def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Ke
 def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
     """Return the GPU memory of a container's processes, in bytes.
 
-    If the driver does not report it and the container is alone on the GPU, return the memory in use on the whole GPU.
+    If the driver omits the memory of some, return the sum of the others, or, if the container is alone on the GPU, the
+    memory in use on the whole GPU.
     """
     sizes = [process.memory for process in processes]
     measured = [size for size in sizes if size is not None]

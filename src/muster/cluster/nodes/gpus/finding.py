@@ -62,7 +62,7 @@ class Health:
     """A reader of the health of a node's GPUs, from their drivers."""
 
     def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
-        """Watch these GPUs. `state`: the node's directory."""
+        """Create a reader, which queries the drivers only on request. `state`: the node's directory."""
         self._watcher = _Watcher(gpus, state, find_unhealthy)
 
     async def problems(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Usage:
     """A reader of the use of a node's GPUs, from their drivers."""
 
     def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
-        """Watch these GPUs. `state`: the node's directory."""
+        """Create a reader, which queries the drivers only on request. `state`: the node's directory."""
         self._watcher = _Watcher(gpus, state, read_states)
 
     async def read(self) -> dict[str, GpuState]:

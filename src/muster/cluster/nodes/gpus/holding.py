@@ -97,9 +97,9 @@ class Gpus:
         )
 
     def variables(self, uid: str, container: str) -> dict[str, str]:
-        """Return the environment variables that list a container's GPUs for its programs.
+        """Return the environment variables that list a container's GPUs for its programs; "" lists no GPU.
 
-        A family without a GPU on this machine gets no variable.
+        A family without a GPU on this node gets no variable.
         """
         mine = self.of(uid, container)
         values: dict[str, str] = {}

@@ -74,7 +74,7 @@ def list_candidates() -> list[Isolation]:
 async def probe(
     directory: Path, tried: list[Isolation] | None = None, identity: ShimAccount | None = None
 ) -> Isolation:
-    """Start a container with each isolation, best first; return the first isolation that works.
+    """Start a container with each isolation, best first; return the first that works, or else the kind `none`.
 
     directory: an empty directory; the caller may remove its contents afterwards.
     tried: the isolations to try; None for all.

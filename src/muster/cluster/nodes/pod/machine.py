@@ -195,7 +195,7 @@ def _list_notes(pod: Pod, facts: PodFacts, end: PodEnd | None, now: Now, *, fini
     """Yield the events for users about the current state of the pod.
 
     end: why the pod must terminate; None if it need not.
-    finished: whether the pod has its final phase.
+    finished: whether the pod is terminating or terminated.
     """
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)

@@ -47,7 +47,7 @@ class Restored(Struct, frozen=True):
 
 
 def restore_container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
-    """Return the state of a container after a restart, from the files on disk."""
+    """Return the state of a container after a restart, from the files on disk, or else from its status in the API."""
     status = _find_status(pod, container.name)
     numbers = [
         number
@@ -147,10 +147,10 @@ def started_at(record: ShimRecord) -> datetime | None:
 
 
 def _find_message(container: Container, directory: Path, record: ShimRecord) -> str:
-    """Return the termination message of an exited container.
+    """Return the termination message of an exited container; "" if none.
 
-    The first source that exists counts: an excess of memory, the container's own file, the shim's message, the end of
-    the log.
+    The message is the first of: an OOM kill, the container's file, the shim's message, the log's end
+    (`FallbackToLogsOnError`).
     """
     if record.reason == OOM_KILLED and (limit := memory_limit(container)):
         return describe_excess(record.memory_bytes, limit)
@@ -171,7 +171,7 @@ def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def _make_attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
-    """Return the last attempt of a container from its status in the API, if the disk has no record of it."""
+    """Return the last attempt of a container from its status in the API, as exited; None if it never ran."""
     if status is None:
         return None
     ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)

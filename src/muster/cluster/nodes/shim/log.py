@@ -143,8 +143,8 @@ class Log:
     def drain(self, descriptor: int, stream: Stream) -> None:
         """Log the remaining data in the pipe of a stream whose writers have exited.
 
-        The first read of an empty pipe ends the stream, because no more output can come. The log does not rotate
-        meanwhile: a rotation might have to wait for a reader, and the remaining data is at most what a pipe holds.
+        The first read of an empty pipe ends the stream, because no more output can come. From now on, the log does not
+        rotate: a rotation might have to wait for a reader, and the remaining data is at most what a pipe holds.
         """
         self._limit = 1 << 62
         while select.select([descriptor], [], [], 0)[0] and self.copy(descriptor, stream):

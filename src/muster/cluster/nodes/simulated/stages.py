@@ -134,8 +134,9 @@ def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
 
 
 def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
-    """Return for how many seconds the pod stays in the stage. fraction: a random number from 0 to 1.
+    """Return for how many seconds the pod stays in the stage, with the back-off before a repeated run.
 
+    fraction: a random number from 0 to 1.
     An unreadable annotation counts as 0.
     """
     seconds = stage.delay.seconds

@@ -7,7 +7,7 @@ from muster.api.kueue.names import (
     JOB_MIN_PARALLELISM,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import not_a_number, parse_integer, prebuilt_name
+from muster.api.managed.jobs import describe_non_number, parse_integer, prebuilt_name
 from muster.api.managed.topology import validate_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
@@ -75,7 +75,7 @@ def _validate_partial_admission(job: Job) -> Errors:
         return
     path, least, most = annotation_path(JOB_MIN_PARALLELISM), parse_integer(text), pods_at_once(job.spec)
     if least is None:
-        yield invalid(path, text, not_a_number(text))
+        yield invalid(path, text, describe_non_number(text))
     elif not 0 < least < most:
         yield invalid(path, least, f"should be between 0 and {most - 1}")
     if is_elastic(job.metadata.annotations):

@@ -21,7 +21,12 @@ from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
 )
-from muster.api.managed.jobs import NewJobChanges, find_forbidden_changes, list_arrival_changes, new_rules
+from muster.api.managed.jobs import (
+    NewJobChanges,
+    find_forbidden_changes,
+    list_arrival_changes,
+    validate_queueing_metadata,
+)
 from muster.api.managed.pods import role_hash
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import validate_annotations
@@ -108,7 +113,8 @@ def find_errors(
 ) -> list[FieldError]:
     """Return the errors in an object to be stored: a new object, or an update of `old`."""
     all_errors = chain(
-        new_rules(new.metadata, old.metadata if old is not None else None), _validate_topology(serving, new)
+        validate_queueing_metadata(new.metadata, old.metadata if old is not None else None),
+        _validate_topology(serving, new),
     )
     if old is None:
         return list(all_errors)

@@ -18,7 +18,7 @@ class Span(Struct, frozen=True):
     """The time range of a chart, which ends now.
 
     steps: the number of steps in the chart.
-    marks: the number of labelled ticks.
+    marks: the number of parts between labelled ticks.
     """
 
     title: str
@@ -48,7 +48,7 @@ class UseFigure(Struct, frozen=True):
 def draw_use(steps: UseSteps, span: Span, resource: str, limit: int | None) -> UseFigure:
     """Return a chart of the use of a resource over time, stacked by owner.
 
-    limit: the quota, in units of `quantity.parse_amount`; None to draw no line.
+    limit: the quota, in units of `quantity.parse_amount`; 0 or None to draw no line.
     """
     divisor = _find_divisor(resource)
     people = format_owners(layer.owner for layer in steps.layers if layer.owner not in (OTHERS, UNKNOWN))

@@ -272,10 +272,10 @@ async def _list_fronts(visit: Visit, queue: Queue, unseen: list[str]) -> list[tu
     return sorted((one.namespace, one.name) for one in fronts)
 
 
-async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -> dict[str, Any] | None:
+async def _view_use(visit: Visit, queue: Queue, workloads: Sequence[Workload]) -> dict[str, Any]:
     """Return the template values of the chart of a queue's use over time.
 
-    Returns None until the history has responded, or if the viewer may not see the quota.
+    Past runs are missing until the history has responded. The quota is missing for a LocalQueue.
     """
     row = make_cluster_queue_row(queue.cluster) if queue.cluster is not None else None
     resources = list(dict.fromkeys(one["resource"] for one in row["quotas"])) if row is not None else []

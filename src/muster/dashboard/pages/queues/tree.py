@@ -20,7 +20,7 @@ _INSTALL = "muster manifests | kubectl apply --server-side -f -"
 async def view_queues(visit: Visit) -> Mapping[str, Any]:
     """Return the template values of the page of queues: the tree of ClusterQueues, or the LocalQueues.
 
-    Some viewers may see only LocalQueues. Raises `PageError` if the cluster has no queues at all.
+    Some viewers may see only LocalQueues. Raises `PageError` if the cluster serves no kind of queue.
     """
     unseen: list[str] = []
     cluster_queues = await list_or_say(visit.copy, CLUSTER_QUEUE, "", unseen.append, "ClusterQueues")
@@ -69,7 +69,7 @@ async def list_local_queues(visit: Visit, unseen: list[str]) -> list[LocalQueue]
 
 
 def _choose(nodes: Sequence[QuotaNode], text: str) -> list[QuotaNode]:
-    """Return the ClusterQueues whose name contains a text, and their Cohorts, in order; all if the text is ""."""
+    """Return the nodes of the tree whose name contains a text, and the Cohorts above them, in order; all for ""."""
     if not text:
         return [*nodes]
     chosen: list[QuotaNode] = []

@@ -25,12 +25,12 @@ from muster.jobs.jobset.size import pods_of_job
 from muster.queueing.jobframework.equivalence import remove_repeated_variables
 
 
-async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
+async def plan_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
     """Return the nodes and quota that a new JobSet needs, with its first pods, and the carriers of their gangs.
 
     The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
     are the pods of the roles that wait for no other role.
-    If no forecast is possible, the result names the problem. Raises `ApiError` if the server refuses a pod.
+    If no forecast is possible, for example because the server refuses a pod, the result names the problem.
 
     start: the settings for how the pods of a group wait for each other.
     """

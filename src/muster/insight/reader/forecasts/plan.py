@@ -38,7 +38,7 @@ from muster.insight.forecasts.plan import ObjectPlan, Subject, plan_subjects
 from muster.insight.forecasts.quotaplan import QuotaPlan, plan_quota
 from muster.insight.forecasts.rehearsal import ClusterReadings
 from muster.insight.jobs.state import NeverVerdict
-from muster.insight.reader.forecasts.jobsetplan import of_jobset
+from muster.insight.reader.forecasts.jobsetplan import plan_jobset
 from muster.insight.reader.forecasts.room import survey_room
 from muster.insight.reader.forecasts.waiting import ADMITTED_BY, snapshot_of
 from muster.insight.reader.listing.lists import Lists
@@ -75,7 +75,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
             carriers.append(Carrier(JOB, changed(job, spec=changed(job.spec, suspend=False))))
             subjects.append(await _of_job(lists, job))
         elif kind.resource == JOB_SET.resource:
-            subject, jobs = await of_jobset(lists, msgspec.convert(document, JobSet), settings.group_scheduling)
+            subject, jobs = await plan_jobset(lists, msgspec.convert(document, JobSet), settings.group_scheduling)
             carriers += jobs
             subjects.append(replace(subject, priority=await _find_priority(lists, subject)))
         elif kind.resource == POD.resource:

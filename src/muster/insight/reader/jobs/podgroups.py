@@ -47,7 +47,7 @@ async def _list_unqueued_groups(client: Client, namespace: str, pods: Sequence[P
 
 
 async def events_of(client: Client, view: PodGroupView) -> list[Event]:
-    """Return the Events of a group, or none if the user may not see Events."""
+    """Return the Events of a group's object; [] if there is no object or the user may not see Events."""
     if view.group is None:
         return []
     return await list_or_none(client, EVENT, view.namespace, fields=f"involvedObject.uid={view.group.uid}") or []

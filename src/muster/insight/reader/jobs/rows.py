@@ -299,7 +299,7 @@ async def _read_positions(
 
 
 async def _find_quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """Return the UIDs of the jobs that are in no queue; an empty set if the user sees no LocalQueues at all.
+    """Return the UIDs of the jobs that are in no queue; an empty set if the user may not list LocalQueues.
 
     queued: the UIDs of the jobs that have a Workload.
     """

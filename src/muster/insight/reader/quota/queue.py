@@ -186,7 +186,8 @@ async def forecast_starts(
 ) -> dict[str, StartEstimate]:
     """Return, by key, when workloads that wait for a ClusterQueue will start, or why no estimate is possible.
 
-    The result is {} if the ClusterQueue uses a topology and numpy is not installed.
+    Workloads that do not exist are left out. The result is {} without the ClusterQueue, or if a forecast in a topology
+    needs numpy, which is not installed.
 
     namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
