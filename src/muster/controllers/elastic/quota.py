@@ -265,7 +265,7 @@ class ElasticQuota(Reconciler):
         return None
 
     def _find_least(self, job: Job) -> int | None:
-        """Return the minimum size of the Job; None if the Job is not elastic or has ended."""
+        """Return the minimum size of the Job; None if it is not elastic, has ended or is being deleted."""
         if (
             finish(job) is not None
             or find_announced_end(job) is not None

@@ -305,7 +305,7 @@ class Session:
 
     def _on_window(self, frame: Frame, events: list[Event], now: float) -> None:
         size = frames.number_of(frame.payload) & MAX_WINDOW
-        self._outgoing.may_open(now)
+        self._outgoing.charge_window_update(now)
         if frame.stream == 0:
             self._outgoing.widen_window(size)
             return
