@@ -209,7 +209,7 @@ class AdmissionController(Reconciler):
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 
     async def _read_after_failure(self, key: str, uid: str, error: Exception) -> Workload | None:
-        """Return the workload as the server has it after a failed write; None if it is deleted.
+        """Return the workload as the server has it after a failed write; None if it is deleted, or on `stop`.
 
         The server may have stored the write although the client got an error. Until the server answers this read, the
         cache counts the quota of the decision as used, so that no quota is assigned twice.
@@ -361,7 +361,10 @@ class AdmissionController(Reconciler):
         return None if due is None else max(due - now, PENDING_SECONDS / 4)
 
     async def _explain(self, key: str) -> Result:
-        """Write why a workload waits, with an event, if its status does not show that; return when to check again."""
+        """Write why a workload waits, with an event, unless its status shows that or a write for it is running.
+
+        For the key of the sweep, queue the workloads that are due, and return when to sweep again.
+        """
         if key == _SWEEP:
             return self._explain_due()
         obj = self._cache.latest(key)
