@@ -230,7 +230,7 @@ class PendingQueue:
     def put_into_class(self, waiter: Waiter) -> None:
         """Put a workload into its equivalence class, so that it will be tried.
 
-        A workload with an obstacle stays out.
+        A workload with an obstacle, or in its backoff, stays out.
         """
         if waiter.until is not None or waiter.obstacle is not None:
             return

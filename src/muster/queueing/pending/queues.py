@@ -403,7 +403,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits: an obstacle, or the last decision about its equivalence class.
+        """Return why a workload waits: an obstacle, its backoff, or the last decision about its equivalence class.
 
         Return None if the workload does not wait, or if nothing has been decided about it yet.
         """
