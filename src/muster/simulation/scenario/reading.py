@@ -390,7 +390,10 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Raise `ScenarioError` for a pool without name or template, of an invalid size, or with a duplicate name."""
+    """Raise `ScenarioError` for an incomplete or contradicting pool, an invalid size, or a duplicate name.
+
+    A pool needs a name and a model of its nodes (a template or another Node), or a table in a known format.
+    """
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         require_one_model(pool, source, f"spec.nodes[{number}]")
