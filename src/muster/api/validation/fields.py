@@ -75,7 +75,7 @@ def make_errors(path: str, value: Any, messages: Iterable[str]) -> Errors:
 
 
 def not_negative(path: str, value: int | None) -> Errors:
-    """Check that the number is 0 or more."""
+    """Check that the number, if it is set, is 0 or more."""
     if value is not None and value < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 

@@ -266,7 +266,7 @@ def _validate_kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
 
 
 def _validate_first_value(field: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
-    """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
+    """Check that no value changes. A second one may be added, or removed if one address family is requested."""
     path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[field]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):

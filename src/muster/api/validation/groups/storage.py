@@ -36,7 +36,10 @@ def _validate_claim(claim: PersistentVolumeClaim) -> Errors:
 
 
 def _validate_claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
-    """Check that a bound claim only grows, and that an unbound one at most gets its volume."""
+    """Check that a bound claim only grows or gets other volume attributes.
+
+    An unbound claim at most gets its volume, and a storage class if it has none.
+    """
     before, now = old.spec, new.spec
     if old.status.phase == "Bound":
         kept = msgspec.structs.replace(

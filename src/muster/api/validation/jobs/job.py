@@ -265,7 +265,7 @@ def _validate_completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
 def _validate_template_update(spec: JobSpec, old: Job) -> Errors:
     """Check that a template changes only while its Job is suspended and has no pods.
 
-    Only the placement and the requests of the pods may change.
+    Only the labels, annotations, placement and resources of the pods may change.
     """
     new = spec.template
     allowed = old.spec.template
@@ -279,7 +279,7 @@ def _has_no_pods(status: JobStatus) -> bool:
 
 
 def _replace_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the template with the new one's scheduling directives."""
+    """Return the template with the new one's labels, annotations and scheduling directives."""
     metadata = msgspec.structs.replace(
         template.metadata, labels=new.metadata.labels, annotations=new.metadata.annotations
     )

@@ -46,7 +46,7 @@ def list_mounted_volumes(role: ReplicatedJob) -> frozenset[str]:
 
 
 def _list_volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
-    """Return the paths and names of the volumes that exist without claims."""
+    """Yield the paths and names of the volumes that exist without claims."""
     for i, role in enumerate(roles):
         path = f"spec.replicatedJobs[{i}].template.spec.template.spec.volumes"
         for j, volume in enumerate(role.template.spec.template.spec.volumes):

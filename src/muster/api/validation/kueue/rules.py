@@ -86,7 +86,7 @@ def is_at_most(quantity: Quantity, most: Quantity) -> bool:
 
 
 def show_quantity(quantity: Quantity) -> str:
-    """Return an amount in canonical form; any other value unchanged."""
+    """Return an amount in canonical form; any other value as text."""
     try:
         return format_canonical(quantity)
     except QuantityError:

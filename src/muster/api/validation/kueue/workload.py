@@ -90,7 +90,10 @@ def _validate_held_fields(new: Workload, old: Workload) -> Errors:
 
 
 def _explain_changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
-    """Check a change of the priority class. Only the name of a WorkloadPriorityClass may change."""
+    """Yield a sentence for each invalid change of the priority class.
+
+    Only the name of a WorkloadPriorityClass may change.
+    """
     if now is None or before is None:
         if now is not before:
             yield "priorityClassRef is immutable"

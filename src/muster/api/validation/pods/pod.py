@@ -271,7 +271,10 @@ def _validate_container_states(status: PodStatus, old: Pod) -> Errors:
 
 
 def _may_restart(status: ContainerStatus, container: Container | None, spec: PodSpec) -> bool:
-    """Return whether a container with this status may run again. An ephemeral container (None) never does."""
+    """Return whether a container with this status has not terminated, or may restart.
+
+    container: None for an ephemeral container, which never restarts.
+    """
     ended = status.state.terminated
     if ended is None:
         return True

@@ -173,7 +173,7 @@ def _validate_pod_resources(path: str, spec: PodSpec, resources: ResourceRequire
 def _validate_consistency(
     path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]
 ) -> Errors:
-    """Check that the pod requests at least as much as its containers, and that no container's limit exceeds its own."""
+    """Check that the pod requests at least as much as its containers, and that its limit is at least each of theirs."""
     for resource, number in together.items():
         asked = resources.requests.get(resource)
         if asked is not None and number > parse_amount(resource, asked):

@@ -217,8 +217,9 @@ def _validate_service(path: str, service: ServiceReference) -> Errors:
 
 
 def _validate_service_path(path: str, value: str) -> Errors:
-    """Check the URL path of a webhook's service: it has no query, and no empty segment but the last one.
+    """Check the URL path of a webhook's service: it has no query, and its segments are DNS subdomains.
 
+    The path may end with a slash.
     path: the path of the field.
     """
     if value in ("", "/"):
