@@ -173,7 +173,7 @@ class AdmissionController(Reconciler):
         for decision in outcome.preemptions:
             self._preempt(decision)
         for waiting in outcome.pending:
-            cache.notifier.explain(waiting.workload.whole)
+            cache.notifier.notify_wait(waiting.workload.whole)
         if cache.queues.untried:
             return 0.0
         await self._clock.sleep(pause_after(self._clock.monotonic() - started))
@@ -351,7 +351,7 @@ class AdmissionController(Reconciler):
             self._pending.queue.add_after(_SWEEP, PENDING_SECONDS)
         self._waiting.setdefault(key, self._clock.monotonic() + PENDING_SECONDS)
 
-    def _explain_due(self) -> Result:
+    def _queue_due(self) -> Result:
         now, cache = self._clock.monotonic(), self._cache
         for key, _ in list(takewhile(lambda waiting: waiting[1] <= now, self._waiting.items())):
             del self._waiting[key]
@@ -366,7 +366,7 @@ class AdmissionController(Reconciler):
         For the key of the sweep, queue the workloads that are due, and return when to sweep again.
         """
         if key == _SWEEP:
-            return self._explain_due()
+            return self._queue_due()
         obj = self._cache.latest(key)
         if obj is None or key in self._writes or is_true(obj.status.conditions, QUOTA_RESERVED):
             return None

@@ -30,7 +30,7 @@ def ray_service(job: ExternalJob) -> Errors:
 
 
 def ray_job(job: ExternalJob) -> Errors:
-    """Return the errors in a RayJob.
+    """Yield the errors in a RayJob.
 
     A RayJob must either use an existing Ray cluster (`clusterSelector`), or define one and delete it when it finishes.
     """

@@ -355,9 +355,9 @@ class Session:
             self._fail(error.code, str(error))
         return list(progressed)
 
-    def read(self, number: int) -> None:
+    def widen_window(self, number: int) -> None:
         """Open a bigger window for the body of a stream that the application starts to read."""
-        self._room.read(number)
+        self._room.widen_window(number)
 
     def count_read(self, number: int, size: int) -> None:
         """Count `size` bytes of a body as read."""

@@ -137,7 +137,7 @@ def test_every_body_arrives_whole(sizes, piece):
         talk.run()
         for event in talk.take():
             if isinstance(event, RequestReceived):
-                talk.session.read(event.stream)
+                talk.session.widen_window(event.stream)
             elif isinstance(event, DataReceived):
                 came[event.stream] += len(event.data)
                 talk.session.count_read(event.stream, len(event.data))
@@ -172,7 +172,7 @@ def test_who_is_not_read_is_held_up_and_holds_up_none():
     reading = talk.client.get_next_available_stream_id()
     talk.client.send_headers(reading, POST)
     talk.run()
-    talk.session.read(reading)
+    talk.session.widen_window(reading)
     talk.run()
     assert talk.client.local_flow_control_window(reading) == bounds.READ_WINDOW
     assert (talk.gone, talk.resets) == (None, {})
