@@ -10,7 +10,7 @@ from muster.api.validation.names import dns_subdomain
 _MAX_NAME = 63
 
 
-def volume_claims(path: str, job_set: JobSet) -> Errors:
+def validate_volume_claims(path: str, job_set: JobSet) -> Errors:
     """Check that each claim has a unique name and that a container mounts it.
 
     Whether the claims exist is checked later.

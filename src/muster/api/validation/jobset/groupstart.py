@@ -12,7 +12,7 @@ MOST_PODS = MAX_PARALLELISM
 _RESERVED = "the name is reserved for the volume that announces the start of the group"
 
 
-def group_start(path: str, spec: JobSetSpec) -> Errors:
+def validate_group_start(path: str, spec: JobSetSpec) -> Errors:
     """Check the replicated jobs whose pods wait for each other."""
     config = spec.group_scheduling_config
     if config is None:
