@@ -175,7 +175,7 @@ def _validate_success(job: Job) -> Errors:
 
 
 def _validate_history(new: Job, old: Job) -> Errors:
-    """Check the fields that never decrease or lose entries."""
+    """Check what never goes back: conditions that stay True, counters that only grow, and times that stay."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
         if is_true(before.conditions, type_) and not is_true(status.conditions, type_):

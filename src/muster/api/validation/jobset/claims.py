@@ -11,7 +11,7 @@ _MAX_NAME = 63
 
 
 def validate_volume_claims(path: str, job_set: JobSet) -> Errors:
-    """Check that each claim has a unique name and that a container mounts it.
+    """Check that each claim has a valid name, which no other claim or volume has, and that a container mounts it.
 
     Whether the claims exist is checked later.
     """
