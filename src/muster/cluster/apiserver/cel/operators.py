@@ -188,7 +188,7 @@ def require_position(items: list[Any], key: Any) -> int:
     Raises:
         CelError: the key is no whole number, or it is out of bounds.
     """
-    if not is_number(key) or key != int(key):
+    if not is_number(key) or not math.isfinite(key) or key != int(key):
         raise make_overload_error("_[_]", items, key)
     if 0 <= key < len(items):
         return int(key)
