@@ -153,7 +153,7 @@ def test_a_client_that_does_not_know_our_settings_yet():
     told.receive(PREFACE + SETTINGS + asked(1, POST, 4) + frame(frames.DATA, 0, 1, b"x" * 16_000) * 4, 0.0)
     told.receive(frame(frames.SETTINGS, frames.ACK, 0), 0.0)
     told.take()
-    told.read(1)
+    told.widen_window(1)
     assert told.take() == frame(frames.WINDOW_UPDATE, 0, 1, number(bounds.READ_WINDOW - bounds.BODY_WINDOW + 64_000))
     assert not told.is_idle
 
