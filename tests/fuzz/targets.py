@@ -152,7 +152,7 @@ def http2(data: bytes) -> None:
     session = Session(0.0)
     for event in session.receive(PREFACE + bytes(3) + b"\4" + bytes(5) + data, 0.0):
         if isinstance(event, RequestReceived):
-            session.read(event.stream)
+            session.widen_window(event.stream)
             session.answer(event.stream, 200, [])
             session.send(event.stream, b"x" * 20_000, ends=True)
     session.pump(1 << 20, 0.0)

@@ -368,7 +368,7 @@ def existed_at(pod: Pod, moment: datetime) -> bool:
 
 
 def read_recorded_size(carrier: ObjectMeta) -> int | None:
-    """Return the size that Muster recorded when a gang last started or grew; None if there is no record."""
+    """Return the size that Muster last recorded for a gang; None if there is no record."""
     text, slash, uid = carrier.annotations.get(HELD_ANNOTATION, "").partition("/")
     # Muster 0.1.0 wrote the number alone.
     is_ours = (not slash or uid == carrier.uid) and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
@@ -401,5 +401,5 @@ def is_preempted(pod: Pod) -> bool:
 
 
 def is_marked(pod: Pod) -> bool:
-    """Return whether the pod has the condition Unschedulable."""
+    """Return whether the pod's condition `PodScheduled` has the reason `Unschedulable`."""
     return any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.status.conditions)

@@ -57,9 +57,9 @@ class GateWaits:
 
 
 class CreationWaits:
-    """The metric of how long jobs of a kind wait, after their creation, for the creation of their Workloads.
+    """The metric of how long jobs of a kind wait, once created, for their Workloads.
 
-    Nothing is counted while the feature is off.
+    It counts only with the feature `MetricForWorkloadCreationLatency`.
     """
 
     def __init__(self, registry: Registry, kind: str, features: FeatureGates, custom: CustomLabels) -> None:

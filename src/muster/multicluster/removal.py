@@ -16,7 +16,7 @@ from muster.runtime.refusals import ignoring
 
 
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
-    """Delete the copies of a workload's jobs in a worker, and the clone if no copy is left; return whether none is.
+    """Delete the copies of a workload's jobs in a worker. If no copy is left, delete the clone and return True.
 
     The clone holds the quota until the pods of the copies have finished. Raises `ApiError`, `TransportError`.
     """

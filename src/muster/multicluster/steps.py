@@ -302,7 +302,7 @@ class Steps:
         self._get_memory(dispatched).barred[worker.there.name] = self._clock.now() + BARRED_FOR
         return 0.0
 
-    async def is_barred(self, worker: Worker, dispatched: Dispatched) -> Result:
+    async def recheck_barred(self, worker: Worker, dispatched: Dispatched) -> Result:
         """Check, at most every `BARRED_FOR`, whether a foreign object still has the name.
 
         Return the seconds until the next check.

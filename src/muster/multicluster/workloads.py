@@ -387,7 +387,7 @@ class DispatchController(Reconciler):
             (plan.mirror, self._steps.mirror),
         ]
         if not plan.home:
-            asked += ((cluster, self._steps.is_barred) for cluster in self._steps.list_barred(dispatched.key))
+            asked += ((cluster, self._steps.recheck_barred) for cluster in self._steps.list_barred(dispatched.key))
         steps: dict[str, tuple[Step, ...]] = {}
         for cluster, step in asked:
             there = self._fleet.get(cluster)

@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
@@ -78,16 +79,20 @@ def _load_certificate(pem: bytes) -> x509.Certificate:
 
 def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
     """Return a certificate and its key from two PEM texts. Raises `ValueError` with the problem."""
-    certificate = _load_certificate(certificate_pem)
+    certificate, key = _load_certificate(certificate_pem), load_key(key_pem)
+    if not isinstance(key, Key) or key.public_key() != certificate.public_key():
+        raise ValueError("the key is not the certificate's, or neither ECDSA nor RSA")
+    return Credential(certificate, key)
+
+
+def load_key(pem: bytes) -> PrivateKeyTypes:
+    """Return the private key in a PEM text. Raises `ValueError` with the problem."""
     try:
-        key = serialization.load_pem_private_key(key_pem, password=None)
+        return serialization.load_pem_private_key(pem, password=None)
     except TypeError:
         raise ValueError("the key is encrypted") from None
     except UnsupportedAlgorithm as error:
         raise ValueError(str(error)) from None
-    if not isinstance(key, Key) or key.public_key() != certificate.public_key():
-        raise ValueError("the key is not the certificate's, or neither ECDSA nor RSA")
-    return Credential(certificate, key)
 
 
 def make_authority(name: str, now: datetime, life: timedelta) -> Credential:

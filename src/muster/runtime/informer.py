@@ -54,7 +54,8 @@ class Informer(Generic[T]):
     optional: whether the kind may be missing on the server. An optional informer then has no objects; any other
     informer waits for the kind.
     transform: returns the form in which the cache stores an object.
-    heard: called with None whenever a watch has started, and with each error. Without it, errors are logged.
+    heard: called with None whenever a watch has started or an optional kind is missing, and with each other error.
+    Without it, errors are logged.
     outage: shared with the other informers of the same server.
     rest: seconds to wait after an event for further events, for a reader that is not in a hurry.
     """

@@ -24,11 +24,11 @@ from muster.api.validation.fields import (
     duplicate,
     forbidden,
     invalid,
-    not_negative,
     required,
     unsupported,
+    validate_not_negative,
 )
-from muster.api.validation.metadata import label_selector
+from muster.api.validation.metadata import validate_label_selector
 from muster.api.values import durations
 from muster.api.values.selectors import SelectorError, label_matcher
 
@@ -67,19 +67,19 @@ def validate_configuration(written: ConfigurationFile, configuration: Configurat
     yield from _validate_leader_election(configuration)
     yield from rules_metrics.validate_custom_labels(configuration.metrics.custom_labels)
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
-    yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
+    yield from validate_not_negative(f"{path}.overtakings", scheduling.overtakings)
     yield from _validate_not_negative(f"{path}.minimumRunTime", scheduling.minimum_run_time)
     yield from _validate_not_negative(f"{path}.recoveryTimeout", scheduling.recovery_timeout)
     history, place = configuration.muster.history, "muster.history"
     yield from _validate_not_negative(f"{place}.maxAge", history.max_age)
-    yield from not_negative(f"{place}.maxRecords", history.max_records)
-    yield from not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
+    yield from validate_not_negative(f"{place}.maxRecords", history.max_records)
+    yield from validate_not_negative(f"{place}.maxDecisionBytes", history.max_decision_bytes)
     yield from rules_dashboard.validate_dashboard("muster.dashboard", configuration.muster.dashboard)
     nodes = configuration.muster.nodes
     if nodes.monitor_grace_period <= 0:
         period = durations.format(nodes.monitor_grace_period)
         yield invalid("muster.nodes.monitorGracePeriod", period, "must be greater than 0")
-    yield from not_negative("muster.nodes.defaultTolerationSeconds", nodes.default_toleration_seconds)
+    yield from validate_not_negative("muster.nodes.defaultTolerationSeconds", nodes.default_toleration_seconds)
     provisioning = scheduling.provisioning_class_name
     if provisioning and (sentences := names.dns_subdomain(provisioning)):
         yield invalid(f"{path}.provisioningClassName", provisioning, ",".join(sentences))
@@ -122,9 +122,9 @@ def _wait_for_pods_ready(wait: WaitForPodsReady) -> Errors:
     if wait.recovery_timeout != wait.timeout:  # if they are equal, another rule reports the error
         yield from _validate_not_negative(f"{path}.recoveryTimeout", wait.recovery_timeout)
     strategy = wait.requeuing_strategy
-    yield from not_negative(f"{path}.requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count)
-    yield from not_negative(f"{path}.requeuingStrategy.backoffBaseSeconds", strategy.backoff_base_seconds)
-    yield from not_negative(f"{path}.requeuingStrategy.backoffMaxSeconds", strategy.backoff_max_seconds)
+    yield from validate_not_negative(f"{path}.requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count)
+    yield from validate_not_negative(f"{path}.requeuingStrategy.backoffBaseSeconds", strategy.backoff_base_seconds)
+    yield from validate_not_negative(f"{path}.requeuingStrategy.backoffMaxSeconds", strategy.backoff_max_seconds)
 
 
 def _validate_integrations(configuration: Configuration) -> Errors:
@@ -252,7 +252,7 @@ def _validate_namespaces(configuration: Configuration) -> Errors:
     path, selector = "managedJobsNamespaceSelector", configuration.managed_jobs_namespace_selector
     if selector is None:
         return
-    yield from label_selector(path, selector)
+    yield from validate_label_selector(path, selector)
     try:
         matcher = label_matcher(selector)
     except SelectorError:

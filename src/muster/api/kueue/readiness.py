@@ -26,7 +26,7 @@ class ReadyAnnotationError(ValueError):
 def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
     """Parse the value of `READY_ANNOTATION`. None if it turns readiness off.
 
-    base: the settings to use where the annotation sets none.
+    base: the settings to use where the annotation sets none; None for the defaults.
 
     Raises:
         ReadyAnnotationError: the annotation is invalid.

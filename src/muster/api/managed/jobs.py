@@ -32,7 +32,7 @@ from muster.api.ours.notify import NOTIFY_ANNOTATION, NOTIFY_ON_ANNOTATION, pars
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, invalid, make_errors, validate_immutable
-from muster.api.validation.kueue.gates import fewer_gates, validate_gates
+from muster.api.validation.kueue.gates import validate_gates, validate_removed_gates
 from muster.api.validation.kueue.rules import annotation_path, validate_readiness
 
 # The priority class of jobs that name none, if an object of this name exists.
@@ -177,7 +177,7 @@ def find_forbidden_changes(
     runs_from_queue = not suspended and QUEUE_NAME_LABEL in old.labels
     if runs_from_queue and is_marked != (ELASTIC_ANNOTATION in old.annotations):
         yield invalid(annotation_path(ELASTIC_ANNOTATION), is_marked, IMMUTABLE)
-    yield from fewer_gates(new, old)
+    yield from validate_removed_gates(new, old)
 
 
 def _validate_queue_change(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool) -> Errors:

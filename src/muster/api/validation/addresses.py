@@ -18,7 +18,7 @@ def parse(value: str) -> Address | None:
         return None
 
 
-def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
+def validate_ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
     """Check an IP address. An address in `known`, such as an unchanged one, is always valid."""
     if value in known:
         return
@@ -32,7 +32,7 @@ def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
         yield invalid(path, value, "must not be an IPv4-mapped IPv6 address")
 
 
-def public_address(path: str, value: str) -> Errors:
+def validate_public_address(path: str, value: str) -> Errors:
     """Check that an IP address can be reached from other machines; a text that is no address passes."""
     address = parse(value)
     if address is None:
@@ -60,7 +60,7 @@ def validate_network(path: str, value: str, known: tuple[str, ...] = ()) -> Erro
             yield invalid(path, value, "must not have bits set beyond the prefix length")
 
 
-def one_of_each_family(path: str, values: tuple[str, ...]) -> Errors:
+def validate_address_families(path: str, values: tuple[str, ...]) -> Errors:
     """Check that there are at most one IPv4 and one IPv6 address."""
     versions = [address.version for address in map(parse, values) if address is not None]
     if len(values) > 1 and (len(values) > 2 or len(set(versions)) != len(values)):

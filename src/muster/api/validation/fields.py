@@ -74,8 +74,8 @@ def make_errors(path: str, value: Any, messages: Iterable[str]) -> Errors:
         yield invalid(path, value, message)
 
 
-def not_negative(path: str, value: int | None) -> Errors:
-    """Check that the number is 0 or more."""
+def validate_not_negative(path: str, value: int | None) -> Errors:
+    """Check that the number, if it is set, is 0 or more."""
     if value is not None and value < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 

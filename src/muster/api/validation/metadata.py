@@ -17,10 +17,10 @@ from muster.api.validation.fields import (
     forbidden,
     invalid,
     make_errors,
-    not_negative,
     required,
     too_long,
     validate_immutable,
+    validate_not_negative,
 )
 from muster.api.validation.names import NameRule
 
@@ -51,7 +51,7 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
         yield from make_errors("metadata.namespace", meta.namespace, names.dns_label(meta.namespace))
     else:
         yield required("metadata.namespace")
-    yield from not_negative("metadata.generation", meta.generation)
+    yield from validate_not_negative("metadata.generation", meta.generation)
     yield from _validate_changed_values(meta, _EMPTY)
     yield from _validate_finalizers(meta.finalizers)
     if not custom:
@@ -66,7 +66,7 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
             shown = ", ".join(f'"{finalizer}"' for finalizer in added)
             sentence = "no new finalizers can be added if the object is being deleted, found new finalizers"
             yield forbidden("metadata.finalizers", f"{sentence} []string{{{shown}}}")
-    yield from not_negative("metadata.generation", new.generation)
+    yield from validate_not_negative("metadata.generation", new.generation)
     if new.generation < old.generation:
         yield invalid("metadata.generation", new.generation, "must not be decremented")
     yield from validate_immutable("metadata.name", new.name, old.name)
@@ -85,11 +85,11 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
 def validate_labels(path: str, values: Mapping[str, str]) -> Errors:
     """Check the labels of an object, or of a selector."""
     for key, value in values.items():
-        yield from label_key(path, key)
+        yield from validate_label_key(path, key)
         yield from make_errors(path, value, names.label_value(value))
 
 
-def label_key(path: str, key: str) -> Errors:
+def validate_label_key(path: str, key: str) -> Errors:
     """Yield the errors in the key of a label."""
     yield from make_errors(path, key, names.label_key(key))
 
@@ -105,7 +105,7 @@ def validate_annotations(path: str, values: Mapping[str, str]) -> Errors:
         yield too_long(path, MAX_ANNOTATIONS_BYTES)
 
 
-def label_selector(path: str, selector: LabelSelector | None) -> Errors:
+def validate_label_selector(path: str, selector: LabelSelector | None) -> Errors:
     """Yield the errors in the selector of a manifest."""
     if selector is None:
         return
@@ -114,7 +114,7 @@ def label_selector(path: str, selector: LabelSelector | None) -> Errors:
         yield from _validate_expression(f"{path}.matchExpressions[{i}]", expression)
 
 
-def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
+def validate_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
     """Check that a label is present and has the value.
 
     path: the path of the metadata.
@@ -185,6 +185,6 @@ def _validate_expression(path: str, expression: LabelSelectorRequirement) -> Err
             yield forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     else:
         yield invalid(f"{path}.operator", expression.operator, "not a valid selector operator")
-    yield from label_key(f"{path}.key", expression.key)
+    yield from validate_label_key(f"{path}.key", expression.key)
     for i, value in enumerate(expression.values):
         yield from make_errors(f"{path}.values[{i}]", value, names.label_value(value))

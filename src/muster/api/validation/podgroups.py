@@ -9,12 +9,12 @@ from muster.api.validation.fields import (
     Errors,
     forbidden,
     invalid,
-    not_negative,
     required,
     validate_immutable,
+    validate_not_negative,
     validate_positive,
 )
-from muster.api.validation.kueue.rules import not_negative as no_negative_amount
+from muster.api.validation.kueue.rules import validate_not_negative as no_negative_amount
 from muster.api.validation.standard import Standard
 from muster.api.values.quantity import Quantity, QuantityError, format_canonical
 
@@ -49,20 +49,20 @@ def _format_quantity(quantity: Quantity) -> str:
 
 
 def _validate_kube_batch(group: kubebatch.PodGroup) -> Errors:
-    yield from not_negative("spec.minMember", group.spec.min_member)
-    yield from not_negative("spec.minMembers", group.spec.min_members)
+    yield from validate_not_negative("spec.minMember", group.spec.min_member)
+    yield from validate_not_negative("spec.minMembers", group.spec.min_members)
     yield from _validate_one_spelling(group.spec.min_members, group.spec.min_member)
 
 
 def _validate_volcano_group(group: volcano.PodGroup) -> Errors:
     yield from _validate_amounts("spec.minResources", group.spec.min_resources)
     for task, least in group.spec.min_task_member.items():
-        yield from not_negative(f"spec.minTaskMember[{task}]", least)
+        yield from validate_not_negative(f"spec.minTaskMember[{task}]", least)
 
 
 def _validate_coscheduling_group(group: coscheduling.PodGroup) -> Errors:
     yield from _validate_amounts("spec.minResources", group.spec.min_resources)
-    yield from not_negative("spec.scheduleTimeoutSeconds", group.spec.schedule_timeout_seconds)
+    yield from validate_not_negative("spec.scheduleTimeoutSeconds", group.spec.schedule_timeout_seconds)
 
 
 def _validate_native_group(group: NativePodGroup) -> Errors:

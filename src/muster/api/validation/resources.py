@@ -47,15 +47,15 @@ def validate_amount(path: str, resource: str, quantity: Quantity) -> Errors:
         yield invalid(path, quantity, "must be an integer")
 
 
-def container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
+def validate_container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """Yield the errors in the requests and limits of a container.
 
     claims: the names of the pod's resource claims.
     """
-    yield from _validate_requirements(path, requirements, container_resource_name, claims)
+    yield from _validate_requirements(path, requirements, validate_container_resource_name, claims)
 
 
-def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
+def validate_pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
     """Yield the errors in the requests and limits of a pod as a whole."""
     yield from _validate_requirements(path, requirements, _validate_pod_level_resource_name, claims)
 
@@ -129,7 +129,7 @@ def _validate_whole_pages(path: str, resource: str, quantity: Quantity) -> Error
         )
 
 
-def resource_name(path: str, resource: str) -> Errors:
+def validate_resource_name(path: str, resource: str) -> Errors:
     """Yield the errors in the name of a resource."""
     messages = names.label_key(resource)
     yield from make_errors(path, resource, messages)
@@ -139,9 +139,9 @@ def resource_name(path: str, resource: str) -> Errors:
             yield invalid(path, resource, "must be a standard resource type or fully qualified")
 
 
-def container_resource_name(path: str, resource: str) -> Errors:
+def validate_container_resource_name(path: str, resource: str) -> Errors:
     """Yield the errors in the name of a resource that a container can request."""
-    yield from resource_name(path, resource)
+    yield from validate_resource_name(path, resource)
     if "/" not in resource:
         if resource not in _CONTAINER_RESOURCES and not resource.startswith(HUGE_PAGES):
             yield invalid(path, resource, "must be a standard resource for containers")
@@ -150,7 +150,7 @@ def container_resource_name(path: str, resource: str) -> Errors:
 
 
 def _validate_pod_level_resource_name(path: str, resource: str) -> Errors:
-    errors = list(resource_name(path, resource))
+    errors = list(validate_resource_name(path, resource))
     yield from errors
     if not errors and resource not in ("cpu", "memory") and not resource.startswith(HUGE_PAGES):
         yield unsupported(path, resource, ("cpu", "hugepages-", "memory"))

@@ -26,7 +26,7 @@ from muster.api.validation.fields import (
     unsupported,
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.pods.podspec import pod_template
+from muster.api.validation.pods.podspec import validate_pod_template
 from muster.api.values.durations import DurationError, parse
 from muster.api.volcano import (
     ACTIONS,
@@ -126,7 +126,7 @@ def _validate_task(path: str, job: Job, task: TaskSpec) -> Errors:
     yield from _validate_policies(f"{path}.policies", task.policies)
     if task.partition_policy is not None:
         yield forbidden(f"{path}.partitionPolicy", "this cluster does not divide tasks into parts")
-    yield from pod_template(f"{path}.template", _default_template(task.template))
+    yield from validate_pod_template(f"{path}.template", _default_template(task.template))
 
 
 def _validate_pod_name(path: str, job: Job, task: TaskSpec) -> Errors:

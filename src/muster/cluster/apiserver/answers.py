@@ -86,7 +86,7 @@ def make_success(details: StatusDetails | None = None, code: int = 200, warnings
 
 
 def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """Return one Warning header with all these sentences (RFC 7234), or no header if there are none."""
+    """Return one Warning header (RFC 7234) with these sentences, up to the limits above; no header for none."""
     if not warnings:
         return {}
     items: list[str] = []

@@ -57,7 +57,7 @@ class Exchange(Struct):
     def make_error_answer(self, error: Exception) -> Answer:
         """Return the response that reports an error, after counting and logging it.
 
-        An error other than `ApiError` becomes a 500, and its traceback goes to the server's log.
+        A `RecursionError` becomes a 400. Any other error but `ApiError` becomes a 500, with its traceback in the log.
         """
         if isinstance(error, RecursionError):
             error = bad_request("the request nests too deep")

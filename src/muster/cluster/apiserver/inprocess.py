@@ -147,10 +147,7 @@ class _Caller:
         return coming.result() if await self._wait_while_talking(coming) else b""
 
     async def _wait_while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Wait until `waiting` is done or the server has ended the conversation.
-
-        Return whether `waiting` is done.
-        """
+        """Wait for `waiting`; cancel it if the server ends the conversation first. Return whether it is done."""
         try:
             await asyncio.wait({waiting, self._talking}, return_when=asyncio.FIRST_COMPLETED)
             return waiting.done()

@@ -168,7 +168,7 @@ class ApiServer:
                     exchange.record.record_impersonation(access.user)
             self._authorize(access)
             exchange.access = access
-        except Exception as error:  # noqa: BLE001  (`failed` logs the error)
+        except Exception as error:  # noqa: BLE001  (`make_error_answer` logs the error)
             exchange.refused = exchange.make_error_answer(error)
         return exchange
 
@@ -184,13 +184,13 @@ class ApiServer:
         except asyncio.CancelledError:
             exchange.log_abandoned()
             raise
-        except Exception as error:  # noqa: BLE001  (`failed` logs the error)
+        except Exception as error:  # noqa: BLE001  (`make_error_answer` logs the error)
             return exchange.make_error_answer(error)
 
     def _limit_work(self, exchange: Exchange, part: str) -> AbstractAsyncContextManager[None]:
-        """Return the context in which a request waits for its turn, and counts.
+        """Return the context that counts a request, and that may delay a write of the cluster's own components.
 
-        part: the namespace of a request of the cluster itself.
+        part: the namespace of such a write, from `_find_own_namespace`; "" for a request without a limit.
         """
         if not exchange.is_own:
             return self._throttle.of_user()

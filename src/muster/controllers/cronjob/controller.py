@@ -108,7 +108,11 @@ class CronJobController(Reconciler):
         return frozenset(missing)
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
-        """Write the plan, and record its events. Raises the first error after it has tried all other writes."""
+        """Write the plan, and record its events.
+
+        Raises at once if a Job to replace cannot be deleted or the status cannot be stored. Raises the first error of
+        other deletions or of the creation at the end.
+        """
         errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:

@@ -164,7 +164,7 @@ class Sizes:
     async def _write(self, job: Job, change: Resize) -> bool:
         """Resize the Job, if it has the version that the decision read, and record an event.
 
-        Return whether the Job has its new size, or no longer needs it. If the server refuses the size, return False,
+        Return whether the Job has its new size, or no longer exists. If the server refuses the size, return False,
         and do not resize the Job again until its spec changes.
         """
         meta = job.metadata

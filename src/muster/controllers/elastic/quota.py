@@ -75,10 +75,10 @@ class ElasticQuota(Reconciler):
         self._cache = cache
         self._recorder = recorder
         self._record = record
-        self._jobs = manager.informer(JOB, indexes={_CAPPED: _is_capped})
+        self._jobs = manager.informer(JOB, indexes={_CAPPED: _index_capped})
         self._jobs.on_change(self._on_job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
-        self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
+        self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _index_elastic})
         self._waiting_for_shrinks: set[str] = set()  # workloads for which others shrink, so that none is evicted
         self._waited_in_vain: set[str] = set()  # workloads that waited for such a shrink without success
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
@@ -265,7 +265,7 @@ class ElasticQuota(Reconciler):
         return None
 
     def _find_least(self, job: Job) -> int | None:
-        """Return the minimum size of the Job; None if the Job is not elastic or has ended."""
+        """Return the minimum size of the Job; None if it is not elastic, has ended or is being deleted."""
         if (
             finish(job) is not None
             or find_announced_end(job) is not None
@@ -326,9 +326,9 @@ def _count_granted(workload: Workload) -> int:
     return sum(count_granted_pods(workload).values())
 
 
-def _is_capped(job: Job) -> Iterable[str]:
+def _index_capped(job: Job) -> Iterable[str]:
     return [""] if CAP_ANNOTATION in job.metadata.annotations else []
 
 
-def _is_elastic(workload: Workload) -> Iterable[str]:
+def _index_elastic(workload: Workload) -> Iterable[str]:
     return [""] if ELASTIC_ANNOTATION in workload.metadata.annotations else []

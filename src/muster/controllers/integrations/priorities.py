@@ -21,10 +21,10 @@ class Priorities:
         self.of_pods = manager.informer(PRIORITY_CLASS)
 
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
-        """Return the priority class of a job and its value, from the cached classes.
+        """Return the priority class of a job and its value, from the cached classes, as `find_class` does.
 
         label: the class in the job's label; "" without a label.
-        pod_class: the class that its pods name; "" if they name none. The value of a missing class is None.
+        pod_class: the class that its pods name; "" if they name none.
         """
         return find_class(label, pod_class, self.own.get, self.of_pods.get, self.of_pods.all())
 
@@ -36,7 +36,9 @@ def find_class(
     of_pods: Callable[[str], PriorityClass | None],
     all_of_pods: Iterable[PriorityClass],
 ) -> tuple[PriorityClassRef | None, int | None]:
-    """Return the priority class of a job and its value. The value of a missing class is None.
+    """Return the priority class of a job and its value; None as the value of a missing class.
+
+    Without a label, a pod class and a default class, the result is (None, 0).
 
     label: the WorkloadPriorityClass in the job's label; "" without a label.
     pod_class: the PriorityClass that its pods name; "" if they name none.

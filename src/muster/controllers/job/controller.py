@@ -238,7 +238,7 @@ class JobController(Reconciler):
         return True
 
     async def _perform(self, job: Job, plan: JobPlan, decision: Callable[..., JobPlan], memory: _Memory) -> None:
-        """Write the plan. Raises the first error after all other writes were tried.
+        """Write the plan. Raises an error of the status write at once, and the first other error at the end.
 
         decision: repeats the decision, given the `outcome` of the plan's work on pods, if some of that work failed.
         """

@@ -250,7 +250,7 @@ class JobSetController(Reconciler):
         self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan, the status last. Raises the first error after all other writes were tried.
+        """Write the plan, the status last. Raises an error of a status write at once, and the first other at the end.
 
         The condition that says "resumed" is written first, and only if the JobSet is unchanged since the decision. So
         if the JobSet is suspended in the meantime, its quota is not released before its Jobs are suspended.

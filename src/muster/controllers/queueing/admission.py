@@ -173,7 +173,7 @@ class AdmissionController(Reconciler):
         for decision in outcome.preemptions:
             self._preempt(decision)
         for waiting in outcome.pending:
-            cache.notifier.explain(waiting.workload.whole)
+            cache.notifier.notify_wait(waiting.workload.whole)
         if cache.queues.untried:
             return 0.0
         await self._clock.sleep(pause_after(self._clock.monotonic() - started))
@@ -209,7 +209,7 @@ class AdmissionController(Reconciler):
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 
     async def _read_after_failure(self, key: str, uid: str, error: Exception) -> Workload | None:
-        """Return the workload as the server has it after a failed write; None if it is deleted.
+        """Return the workload as the server has it after a failed write; None if it is deleted, or on `stop`.
 
         The server may have stored the write although the client got an error. Until the server answers this read, the
         cache counts the quota of the decision as used, so that no quota is assigned twice.
@@ -351,7 +351,7 @@ class AdmissionController(Reconciler):
             self._pending.queue.add_after(_SWEEP, PENDING_SECONDS)
         self._waiting.setdefault(key, self._clock.monotonic() + PENDING_SECONDS)
 
-    def _explain_due(self) -> Result:
+    def _queue_due(self) -> Result:
         now, cache = self._clock.monotonic(), self._cache
         for key, _ in list(takewhile(lambda waiting: waiting[1] <= now, self._waiting.items())):
             del self._waiting[key]
@@ -361,9 +361,12 @@ class AdmissionController(Reconciler):
         return None if due is None else max(due - now, PENDING_SECONDS / 4)
 
     async def _explain(self, key: str) -> Result:
-        """Write why a workload waits, with an event, if its status does not show that; return when to check again."""
+        """Write why a workload waits, with an event, unless its status shows that or a write for it is running.
+
+        For the key of the sweep, queue the workloads that are due, and return when to sweep again.
+        """
         if key == _SWEEP:
-            return self._explain_due()
+            return self._queue_due()
         obj = self._cache.latest(key)
         if obj is None or key in self._writes or is_true(obj.status.conditions, QUOTA_RESERVED):
             return None

@@ -226,7 +226,7 @@ class QueueingCache:
         except QuantityError as error:  # the server should have refused the object
             self._forget(key)
             self.unfit[key] = str(error)
-            self.notifier.explain(key)
+            self.notifier.notify_wait(key)
         self._notify_of(obj)
 
     def _place_by_state(self, key: str, obj: Workload) -> None:
@@ -318,11 +318,11 @@ class QueueingCache:
         self.unfit.pop(key, None)
         if local is None or problem:
             self.unfit[key] = problem
-            self.notifier.explain(key)
+            self.notifier.notify_wait(key)
             self.queues.remove(key)
             return
         self.queues.add(self._read(obj, local.spec.cluster_queue), until=until)
-        self.notifier.explain(key)
+        self.notifier.notify_wait(key)
         self.notifier.wake()
 
     def _forget(self, key: str) -> None:
@@ -380,7 +380,7 @@ class QueueingCache:
             if old is None or new is None:
                 self._place_latest(key_of(workload))
             else:
-                self.notifier.explain(key_of(workload))  # a stopped queue becomes, or no longer is, the reason
+                self.notifier.notify_wait(key_of(workload))  # a stopped queue becomes, or no longer is, the reason
         self.notifier.wake()
         self.notifier.notify_change(queue.spec.cluster_queue, key)
 

@@ -130,7 +130,7 @@ class Definitions:
             self._tree.remove_queue(name)
             self._queues.remove_queue(name)
             self._active.pop(name, None)
-            self._notifier.explain_queue(name)
+            self._notifier.notify_waits(name)
         else:
             spec = self.divisions.limit(new)
             for flavor in dict.fromkeys(flavor for group in spec.groups for flavor in group.flavors):
@@ -173,7 +173,7 @@ class Definitions:
         )
         self._queues.set_queue(node.policy, active=now.active)
         if before is None or before.active != now.active:
-            self._notifier.explain_queue(name)
+            self._notifier.notify_waits(name)
         self._notifier.wake()
         self._notifier.notify_change(name, "")
 

@@ -14,7 +14,7 @@ from muster.api.kueue import (
     ResourceFlavor,
     Topology,
 )
-from muster.controllers.queueing.writing import keep_held
+from muster.controllers.queueing.writing import maintain_finalizer
 from muster.queueing.workload.checks import of_queue
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -52,7 +52,9 @@ class InUseController(Reconciler, Generic[T, U]):
     async def _reconcile(self, key: str) -> Result:
         obj = self._objects.get(key)
         if obj is not None:
-            await keep_held(self._client, self._kind, obj, in_use=bool(self._users.by(self._index, key_of(obj))))
+            await maintain_finalizer(
+                self._client, self._kind, obj, in_use=bool(self._users.by(self._index, key_of(obj)))
+            )
         return None
 
 

@@ -43,15 +43,15 @@ class Notifier:
         for listener in self._wake_listeners:
             listener()
 
-    def explain(self, key: str) -> None:
+    def notify_wait(self, key: str) -> None:
         """Notify the listeners that a workload waits, and that its status may have to show why."""
         for listener in self._wait_listeners:
             listener(key)
 
-    def explain_queue(self, name: str) -> None:
+    def notify_waits(self, name: str) -> None:
         """Notify the listeners that the workloads of a ClusterQueue now wait for another reason."""
         for key in self._queues.list_waiting(name):
-            self.explain(key)
+            self.notify_wait(key)
 
     def flush(self, node: Node) -> None:
         """Wake all workloads in the tree."""

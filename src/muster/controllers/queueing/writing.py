@@ -23,7 +23,7 @@ GATHER_SECONDS = 0.5
 GATHER_SECONDS_PER_OBJECT = 0.01
 
 
-def look_soon(queue: WorkQueue, key: str) -> None:
+def queue_after_burst(queue: WorkQueue, key: str) -> None:
     """Queue an object for reconciliation after the current burst of changes."""
     queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_OBJECT)
 
@@ -34,7 +34,7 @@ async def set_status(client: Client, kind: Kind[T], obj: T, old: msgspec.Struct,
         await _patch(client, kind, obj, {"status": merge_patch(new, old)}, subresource="status")
 
 
-async def keep_held(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
+async def maintain_finalizer(client: Client, kind: Kind[T], obj: T, *, in_use: bool) -> bool:
     """Add the in-use finalizer, or remove it when the object is deleted and unused; return whether it wrote."""
     meta = meta_of(obj)
     needs_hold = meta.deletion_timestamp is None or (in_use and _is_held(obj))

@@ -119,7 +119,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         return any(existed_at(pod, since) for pod in members if pod.metadata.uid not in going)
 
     def held(self, pods: Sequence[Pod]) -> int:
-        """Return how many members of the gang run after these pods have also started."""
+        """Return the size of the gang, for its carrier's record, after these pods have also started."""
         source, carrier = self._find_carrier()
         pods_by_uid = {pod.metadata.uid: pod for pod in (*self._list_running_members(), *pods)}
         return source.held(carrier.object, list(pods_by_uid.values()))

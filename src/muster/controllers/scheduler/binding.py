@@ -53,7 +53,7 @@ class Binder:
     async def record_start(self, carrier: Carrier, held: int | None, intent: Intent | None) -> None:
         """Annotate the carrier with the facts of a start that the pods do not record.
 
-        held: the number of members after the start; None if members run already.
+        held: the size of the gang after the start; None to leave the recorded size unchanged.
         intent: the intent of a start that leaves some pods unbound; None for any other start.
         """
         annotations: dict[str, str | None] = {}
@@ -66,7 +66,7 @@ class Binder:
             await self._annotate(carrier, annotations)
 
     async def record_held(self, carrier: Carrier, held: int) -> None:
-        """Annotate the carrier with the number of members that its gang has after it grew or shrank."""
+        """Annotate the carrier with the size of its gang after it grew or shrank."""
         with ignoring("NotFound"):
             await self._annotate(carrier, note_held_members(carrier.meta, held))
 

@@ -100,7 +100,10 @@ class Evictor:
             await self._client.patch_object(POD, current, {"metadata": patch}, type=STRATEGIC_MERGE_PATCH)
 
     async def _mark(self, uid: str, victim: VictimPod) -> None:
-        """Annotate a pod as a victim. If the pod has ended, drop the victim, because its Job counts the pod."""
+        """Annotate a pod as a victim, and remove its tracking finalizer if another controller runs Jobs.
+
+        If the pod has ended or is gone, drop the victim instead.
+        """
         pod, annotations = victim.pod, {PREEMPTED_ANNOTATION: victim.message}
         uncounted = {} if self._runs_jobs else UNTRACK
         for _ in range(_TRIES):
@@ -119,7 +122,7 @@ class Evictor:
         await self._patch(pod, {"metadata": {"annotations": annotations}})
 
     async def _evict(self, uid: str, victim: VictimPod) -> None:
-        """Evict a marked pod, unless it was spared since."""
+        """Evict a marked pod, unless it was spared since. Raises `ApiError`, with the pod's finalizer restored."""
         if uid not in self._displaced.chosen:
             return
         pod = victim.pod

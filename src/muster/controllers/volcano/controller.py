@@ -113,7 +113,10 @@ class VolcanoJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - now).total_seconds())
 
     async def _perform(self, job: Job, plan: VolcanoJobPlan, memory: _Memory) -> None:
-        """Write the plan, with events. Raises the first error after all other writes were tried."""
+        """Write the plan, with events; create pods only if the server refused nothing else.
+
+        Raises an error of the status write at once, and the first other error at the end.
+        """
         if plan.expired:
             await self._writer.delete_job(job)
             return

@@ -138,7 +138,7 @@ class DispatchPlan(Struct, frozen=True):
     up only if a read of that cluster shows none of the workload's objects, or if the cluster is given up as lost.
     status: the status to store if it differs from the stored one.
     create: the clusters that get a clone.
-    align: the cluster whose clone gets the workload's priority and pod counts.
+    align: the clusters whose clones get the workload's priority and pod counts.
     remove: the clusters where the job, and then the clone, are deleted.
     evict: the cluster whose clone is stopped.
     mirror: the cluster whose job is created if it is missing, and whose status the manager's job gets.

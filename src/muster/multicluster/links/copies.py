@@ -314,12 +314,12 @@ class Copies:
 
 
 def make_cached_form(obj: Any) -> Any:
-    """Return an object of a worker as the cache stores it: without managedFields, and with zones in its times."""
+    """Return an object of a worker as the cache stores it: without managedFields, naive status times in UTC."""
     return add_time_zone(remove_managed_fields(obj))
 
 
 def workload_keys(job: Any) -> tuple[str, ...]:
-    """Return the key of the workload that a job names as its own."""
+    """Return the key of the workload that a job names as its own; empty if it names none."""
     meta = meta_of(job)
     name = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL) or meta.labels.get(PREBUILT_WORKLOAD_NAME_LABEL)
     return (f"{meta.namespace}/{name}",) if name else ()

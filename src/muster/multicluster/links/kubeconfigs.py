@@ -32,7 +32,7 @@ READ_SECONDS = 10.0
 
 
 class UnreachableKubeconfigError(ValueError):
-    """A missing kubeconfig. The message says which."""
+    """A kubeconfig that cannot be read. The message says which, and why."""
 
 
 class UntrustedKubeconfigError(ValueError):

@@ -43,14 +43,14 @@ def sanitize_reason(text: str) -> str:
 
 
 def add_time_zone(obj: T) -> T:
-    """Return an object of a worker whose status times without a time zone are in UTC."""
+    """Return an object of a worker with its naive status times set to UTC; the same object if it has none."""
     before = getattr(obj, "status", None)
     status = _add_zones(before)
     return obj if status is before else replace(obj, status=status)  # type: ignore[type-var]
 
 
 def _add_zones(value: Any) -> Any:
-    """Return the value with time zones; the same object if nothing changes."""
+    """Return a value whose naive times, also nested ones, are set to UTC; the value itself if it has none."""
     if isinstance(value, datetime):
         return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, tuple):

@@ -20,7 +20,7 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
     """Return the Workload that belongs to the job; None if there is none.
 
     - A job that has ended, or that names a prebuilt Workload, gets the first Workload.
-    - Any other job gets the first Workload that has finished or fits the job.
+    - Any other job gets the first Workload that has finished, or that fits the job and may keep its quota.
     - If there is none and the job is suspended, the job gets a Workload without quota, which is then updated.
     """
     if job.end is not None or job.prebuilt:

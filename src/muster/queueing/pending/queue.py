@@ -62,7 +62,7 @@ class EquivalenceClass:
     aside: whether the class was tried and does not fit.
     unplaced: whether the class waits for room in topology domains, so that a domain freed by any tree could help.
     limited: whether a limit of the class's user was reached, so that the end of any workload could help.
-    entry: the class's entry in the order of classes to try; None while it is not to be tried.
+    entry: the class's entry in the order of classes to try; None while the class is not active.
     """
 
     __slots__ = ("aside", "entry", "identity", "limited", "local_queue", "needs", "note", "places", "unplaced")
@@ -169,11 +169,11 @@ class PendingQueue:
 
     @property
     def active(self) -> int:
-        """The number of workloads that are to be tried."""
+        """The number of active workloads."""
         return 0 if self.closed is not None else sum(len(entry.equivalence.places) for entry in self._open)
 
     def keys(self) -> Iterator[tuple[str, bool]]:
-        """Return the key of every workload whose LocalQueue is not stopped, and whether it is to be tried.
+        """Return the key of every workload whose LocalQueue is not stopped, and whether the workload is active.
 
         This takes linear time.
         """
@@ -181,7 +181,7 @@ class PendingQueue:
         return ((place.key, place.key in open_) for place in self.everyone)
 
     def active_by_local(self) -> Counter[str]:
-        """Return how many workloads of each LocalQueue are to be tried.
+        """Return how many workloads of each LocalQueue are active.
 
         This takes linear time.
         """
@@ -192,7 +192,7 @@ class PendingQueue:
 
     @property
     def classes(self) -> tuple[int, int]:
-        """The number of classes to be tried, and of classes that were tried and do not fit."""
+        """The number of active classes, and of classes that were tried and do not fit."""
         if self.closed is not None:
             return 0, len(self._classes)
         return len(self._classes) - len(self._aside), len(self._aside)
@@ -230,7 +230,7 @@ class PendingQueue:
     def put_into_class(self, waiter: Waiter) -> None:
         """Put a workload into its equivalence class, so that it will be tried.
 
-        A workload with an obstacle stays out.
+        A workload with an obstacle, or in its backoff, stays out.
         """
         if waiter.until is not None or waiter.obstacle is not None:
             return
@@ -407,7 +407,7 @@ class PendingQueue:
         return islice(self._iterate_by_usage(), start, start + limit)
 
     def _open_places(self) -> Iterator[Place]:
-        """Return the sort keys of the workloads that are to be tried."""
+        """Return the sort keys of the active workloads."""
         return (place for entry in self._open for place in entry.equivalence.places)
 
     def _iterate_by_usage(self) -> Iterator[Place]:

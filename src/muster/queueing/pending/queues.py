@@ -2,7 +2,7 @@
 
 A waiting workload is in one of three states:
 
-- It is to be tried.
+- It is active: it will be tried.
 - It was tried and does not fit (inadmissible). This state covers a whole equivalence class.
 - It has an obstacle, however much quota is free: it backs off after an eviction, its LocalQueue is stopped, its
   namespace is not selected, or its ClusterQueue is for other users.
@@ -403,7 +403,7 @@ class Queues:
     # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Return why a workload waits: an obstacle, or the last decision about its equivalence class.
+        """Return why a workload waits: an obstacle, its backoff, or the last decision about its equivalence class.
 
         Return None if the workload does not wait, or if nothing has been decided about it yet.
         """
@@ -476,7 +476,7 @@ class Queues:
         return pending.keys() if pending is not None else ()
 
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """Count the pending workloads of each LocalQueue in a ClusterQueue: those to be tried, and the others.
+        """Return how many workloads of each LocalQueue of a ClusterQueue are active, and how many are inadmissible.
 
         Stopped LocalQueues, and LocalQueues without pending workloads, are left out.
         """
@@ -499,7 +499,7 @@ class Queues:
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """Return how many equivalence classes of a ClusterQueue are to be tried, and how many do not fit.
+        """Return how many equivalence classes of a ClusterQueue are active, and how many do not fit.
 
         These are the values of the metric `pending_scheduling_hashes`.
         """

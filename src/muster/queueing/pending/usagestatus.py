@@ -39,7 +39,7 @@ def score_status(local: LocalQueue, current: Mapping[str, float], decay: Decay, 
 
 
 def read_account(status: AdmissionFairSharingStatus | None, now: datetime) -> RecentUsage:
-    """Return the account that a status records; without a status, an empty account. Raises `QuantityError`."""
+    """Return the account that a status records; an empty account if it records no usage. Raises `QuantityError`."""
     consumed = {
         resource: float(parse_amount(resource, quantity))
         for resource, quantity in (status.consumed_resources if status is not None else {}).items()

@@ -234,7 +234,7 @@ class StartForecast(Struct):
         """Free the quota of the victims at once, and put them back into their queues."""
         victims = [victim.workload for victim in preemption.victims]
         if preemption.workload.key not in self._estimates:
-            because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
+            because = f"it takes the place of {self._join_names([victim.key for victim in victims])}"
             self._takeovers[preemption.workload.key] = because
         for victim in victims:
             self._release(victim)
@@ -306,10 +306,10 @@ class StartForecast(Struct):
             return why.message
         holders = sorted(key for node in self.tree.queues.values() for key in node.workloads)
         if holders:
-            return f"nothing says when {self._list_names(holders)} {'ends' if len(holders) == 1 else 'end'}"
+            return f"nothing says when {self._join_names(holders)} {'ends' if len(holders) == 1 else 'end'}"
         return f"it does not fit even if nothing else runs{f': {why.message}' if why is not None else ''}"
 
-    def _list_names(self, keys: list[str]) -> str:
+    def _join_names(self, keys: list[str]) -> str:
         """Return the names of the first few workloads, and how many more there are."""
         more = len(keys) - _NAMED
         names = (self.names.get(key, key) for key in keys[:_NAMED])

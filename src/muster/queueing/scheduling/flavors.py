@@ -177,7 +177,7 @@ class _Call(Struct):
         assignments: dict[int, PodSetAssignment] = {}
         for members in _group_podsets(self.podsets):
             group = _Group(self, members)
-            has_flavors = group.find()
+            has_flavors = group.choose()
             assignments.update(zip(members, group.assignments(), strict=True))
             if not has_flavors:
                 break
@@ -247,7 +247,7 @@ class _Group:
         self.searches = 0
         self.clashes: dict[str, str] = {}  # flavors whose labels conflict with a later choice, and the reason
 
-    def find(self) -> bool:
+    def choose(self) -> bool:
         """Choose flavors for all resources and count them as used; return False if a resource gets none."""
         if self._choose(sorted(self.requests)):
             self._add_to_usage()

@@ -3,7 +3,7 @@
 Preemptors that wait for their victims come first. Without fair sharing, the other heads are ordered by level of
 borrowing, priority, time and UID; with fair sharing, by the tournament of shares.
 
-Without fair sharing, a head that is replaced or withdrawn leaves a void entry behind.
+Without fair sharing, a replaced or withdrawn head stays in the heap; `pop` skips it.
 """
 
 from datetime import datetime

@@ -218,7 +218,10 @@ class Election:
         self._seen_at = self._clock.monotonic()
 
     async def _release(self) -> None:
-        """Write to the Lease that no candidate holds it, so that another candidate can take it at once."""
+        """Write to the Lease that no candidate holds it, if this one does, so that another can take it at once.
+
+        A failure is only logged.
+        """
         if not self.is_leading or self._seen is None:
             return
         spec = LeaseSpec(

@@ -152,7 +152,7 @@ class Manager:
     def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
         """Stop following a kind that is no longer served, or only its informers with this namespace and selector.
 
-        These informers keep their objects, and get no updates.
+        These informers keep their objects, get no updates, and count as synced.
         """
         part = namespace or fields
         for key in [key for key in self._informers if key[0] == kind]:

@@ -84,19 +84,20 @@ class MutationCache(Generic[T]):
         self._written: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """Return the newest known state of the object with that key; None if there is none."""
+        """Return the newest known state of the object with that key; None if the informer has no such object."""
         seen, written = self._seen(key), self._written.get(key)
         return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def wrote(self, obj: T) -> None:
-        """Record the stored state of an object after a write of this process."""
+        """Record the stored state of an object after a write of this process, unless the informer lacks the object."""
         if self._seen(key_of(obj)) is not None:
             self._written[key_of(obj)] = obj
 
     def is_news(self, key: str, seen: T | None) -> bool:
-        """Return whether a state from the informer is newer than this process's last write to the object.
+        """Return whether a state from the informer tells more than this process's last write to the object.
 
-        Call it for each change that the informer reports.
+        Call it for each change that the informer reports: a write that the informer shows is forgotten here. A deletion
+        is always news.
         """
         written = self._written.get(key)
         if written is None:

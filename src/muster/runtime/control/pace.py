@@ -14,7 +14,7 @@ GO_RATE, GO_BURST = 5.0, 10
 def paced_as(transport: Transport, clock: Clock, settings: ClientConnection | None) -> Transport:
     """Return the transport limited to the configured rate of requests, as in client-go.
 
-    settings: the rate and the burst; None for no limit.
+    settings: the rate and the burst, 0 for client-go's defaults; None or a negative rate for no limit.
     """
     if settings is None or settings.qps < 0:
         return transport

@@ -187,7 +187,7 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Return and accept no more keys. A worker that has a key may finish it."""
+        """Hand out no more keys, and accept none. A worker that has a key may finish it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()

@@ -42,7 +42,8 @@ class FieldChange(Struct, frozen=True):
     theirs, ours: the value before and after the write; None means an absent field.
     rival: the writer that set the old value; "" if this process did.
 
-    If this process creates or deletes an object, the path is empty, and `theirs` identifies the owner of the object.
+    If this process creates or deletes an object, the path is empty, `theirs` lists the UIDs of the object's owners, and
+    `ours` is True or None.
     """
 
     path: Path
@@ -172,7 +173,8 @@ def judge_write(record: WriteRecord, changes: Sequence[FieldChange], now: float)
 def find_changes(before: Document | None, after: Document | None, us: str) -> list[FieldChange]:
     """Return each field that a write of this process changed, by comparing the object before and after the write.
 
-    A creation or deletion is one change, with an empty path.
+    Metadata that the server maintains, such as the generation, are left out. A creation or deletion is one change, with
+    an empty path.
 
     before: the object before the write; None if the write created it.
     after: None if the write deleted the object.

@@ -80,7 +80,7 @@ class EventSink:
         return _ComponentRecorder(self, EventSource(component=component, host=host))
 
     def record(self, occurrence: Occurrence) -> None:
-        """Queue an occurrence to be written as an Event, or drop it if the buffer is full."""
+        """Queue an occurrence to be written as an Event; drop it if the buffer is full or the sink is stopping."""
         if self._stopping or len(self._buffer) >= BUFFER_SIZE:
             self.dropped += 1
             return
@@ -131,7 +131,7 @@ class EventSink:
         self.dropped += not is_written
 
     async def _try_to_write(self, occurrence: Occurrence, sighting: Sighting) -> bool:
-        """Write an Event, and retry if the server is away; return whether it was written."""
+        """Write an Event, and retry if the server is away or busy; return whether it was written."""
         for attempt in range(1, TRIES + 1):
             try:
                 await self._send(occurrence, sighting)

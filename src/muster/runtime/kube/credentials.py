@@ -230,7 +230,7 @@ class Vault:
         return outcome
 
     async def _renew(self) -> Credential | CredentialError:
-        """Log in once; return the new credential or the error.
+        """Log in once; return the new credential, the current one if it is still usable after a failure, or the error.
 
         The error is a result because each waiting request raises its own copy, and there may be no waiting request.
         """

@@ -201,7 +201,7 @@ async def run_plugin(command: PluginCommand) -> bytes:
         complaints = asyncio.create_task(_read_tail(stderr))
         try:
             async with asyncio.timeout(command.timeout_seconds):
-                printed = await _read_head(stdout, command.where)
+                printed = await _read_whole(stdout, command.where)
                 says = make_printable((await complaints).decode(errors="replace"), MAX_STDERR_BYTES)
                 code = await process.wait()
         except TimeoutError:
@@ -260,7 +260,8 @@ async def _open_pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
             transport.close()
 
 
-async def _read_head(stream: asyncio.StreamReader, where: str) -> bytes:
+async def _read_whole(stream: asyncio.StreamReader, where: str) -> bytes:
+    """Return the whole output. Raises `CredentialError`, prefixed with `where`, above `MAX_STDOUT_BYTES`."""
     data = bytearray()
     while chunk := await stream.read(65536):
         data += chunk

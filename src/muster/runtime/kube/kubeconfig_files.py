@@ -21,8 +21,8 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
     """Read the kubeconfig that the user's options and environment select; return its connection.
 
     path: a file that must exist. Without it, `environ` decides: KUBECONFIG, HOME, and in a pod KUBERNETES_SERVICE_HOST.
-    context: the context to use; "" for the current one. A proxy in the environment is used unless the kubeconfig names
-    another.
+    context: the context of the kubeconfig to use; "" for the current one.
+    A proxy in the environment is used unless the kubeconfig names another.
 
     Raises `KubeconfigError`.
     """

@@ -214,7 +214,7 @@ class Kubeconfig(Confidential, frozen=True):
     def only_cluster(self) -> ClusterConfig:
         """Return the only cluster in the file, without using a context.
 
-        Raises `KubeconfigError` if there are several.
+        Raises `KubeconfigError` unless there is exactly one, which is valid.
         """
         if len(self.clusters) != 1:
             raise KubeconfigError(f"{self.source}: names {len(self.clusters)} clusters, and one was expected")

@@ -248,7 +248,7 @@ class _Answer:
         return True
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the pieces of the body as they arrive. Raises `TransportError`, `OSError`."""
+        """Yield the pieces of the body as they arrive. Raises `TransportError`, `OSError`, `MalformedAnswerError`."""
         while True:
             while self._pieces:
                 yield self._pieces.pop(0)
@@ -258,7 +258,7 @@ class _Answer:
                 raise TransportError(f"{self._where}: {BROKEN}")
 
     async def read_all(self) -> Response:
-        """Return the whole response. Raises `TransportError`, `OSError`."""
+        """Return the whole response. Raises `TransportError`, and the errors of `pieces`."""
         pieces, size = [], 0
         async for piece in self.pieces():
             pieces.append(piece)

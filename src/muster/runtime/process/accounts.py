@@ -91,7 +91,8 @@ def name_groups(account: Account) -> list[str]:
 def acting_as(account: Account) -> Iterator[None]:
     """Give this thread only the file access of an account inside the `with` block, which must not await.
 
-    The kernel takes the superuser's rights over files away from the thread until the context closes.
+    The kernel takes the superuser's rights over files away from the thread until the context closes. Raises `OSError`
+    if the kernel refuses the change.
     """
     own_groups = os.getgroups()
     try:

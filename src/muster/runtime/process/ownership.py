@@ -60,6 +60,7 @@ def find_closed(path: Path) -> Path | None:
 def make_directory(path: Path) -> None:
     """Make a directory that only this user may access. If an empty one exists, restrict it to this user.
 
+    Missing parents are made, too; other users may read these.
     Raises `NotOursError`, `OSError`.
     """
     for missing in reversed([parent for parent in path.parents if not parent.exists()]):

@@ -137,7 +137,7 @@ def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
     parse: parses each number.
     samples: the values of empirical distributions, by file.
 
-    Raises `DrawError` if the distribution is not set, or invalid.
+    Raises `DrawError` for an invalid value, and unless exactly one distribution is set.
     """
     if not isinstance(value, Distribution):
         return _draw_constant(parse_value(value, parse))

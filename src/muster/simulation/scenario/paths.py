@@ -97,7 +97,7 @@ def _take_manifest(
 
     others: further names that the error suggests.
 
-    Raises `PathError` if no manifest has the name, or if manifests of several namespaces have it.
+    Raises `PathError` if no manifest or several have the name, or if no field follows.
     """
     places: dict[str, list[int]] = {}
     shown = [one for one in others if not one.isdigit()]

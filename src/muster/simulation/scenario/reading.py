@@ -60,9 +60,9 @@ from muster.simulation.scenario.state import (
     ClusterState,
     StateError,
     name_object,
+    omit_redefined,
     parse_state,
     read_state,
-    select_objects,
 )
 
 T = TypeVar("T")
@@ -193,7 +193,8 @@ def _vary_objects(
     pools: the names that a path may use for its pools of nodes.
     Raises `OverlayError` if an overlay does not match.
     """
-    kept = [] if state is None else select_objects(state, {name_object(one.document) for one in own})
+    redefined = {name_object(one.document) for one in own}
+    kept = [] if state is None else omit_redefined(state, redefined)
     varied = set_in_manifests(vary_manifests([*kept, *own], overlays), overlays, pools)
     of_state = {name_object(one.document): one.document for one in kept}
     manifests = tuple(one for one in varied if name_object(one.document) not in of_state)
@@ -389,7 +390,10 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Raise `ScenarioError` for a pool without name or template, of an invalid size, or with a duplicate name."""
+    """Raise `ScenarioError` for an incomplete or contradicting pool, an invalid size, or a duplicate name.
+
+    A pool needs a name and a model of its nodes (a template or another Node), or a table in a known format.
+    """
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         require_one_model(pool, source, f"spec.nodes[{number}]")

@@ -153,12 +153,12 @@ def _select(items: Iterable[dict[str, Any]], kind: Kind[T]) -> tuple[T, ...]:
     return tuple(msgspec.convert(one, kind.type) for one in items if one.get("kind") == kind.kind)
 
 
-def select_objects(state: ClusterState, others: Collection[ObjectName]) -> list[Manifest]:
-    """Return the objects of a state that a scenario does not redefine.
+def omit_redefined(state: ClusterState, redefined: Collection[ObjectName]) -> list[Manifest]:
+    """Return the objects of a state without those that a scenario redefines.
 
-    others: the names of the scenario's objects.
+    redefined: the names of the scenario's objects.
     """
-    return [one for one in state.objects if name_object(one.document) not in others]
+    return [one for one in state.objects if name_object(one.document) not in redefined]
 
 
 def name_object(document: Mapping[str, Any]) -> ObjectName:

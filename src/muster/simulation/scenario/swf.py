@@ -52,6 +52,8 @@ class NumberSet:
 def read_log(lines: Iterable[str], left_out: LeftOut | None = None) -> Iterator[LoggedJob]:
     """Yield the logged jobs that ran: the jobs with a run time and a number of processors.
 
+    Lines about a part of a job are skipped, because another line describes the whole job.
+
     left_out: counts the other jobs.
 
     Raises `LogError` if a line is not a job.

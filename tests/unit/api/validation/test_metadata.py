@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from muster.api.validation import names
-from muster.api.validation.metadata import changed_metadata, has_label, label_selector, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label, validate_label_selector
 
 GOOD = ObjectMeta(name="a", namespace="default", resource_version="1")
 OWNER = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u")
@@ -129,11 +129,13 @@ def test_only_what_changed_is_looked_at(bad: Any, sentences: Any) -> None:
     ],
 )  # fmt: skip
 def test_label_selector(selector: Any, expected: Any, sentences: Any) -> None:
-    assert sentences(label_selector("s", selector)) == expected
+    assert sentences(validate_label_selector("s", selector)) == expected
 
 
-def test_has_label(sentences: Any) -> None:
+def test_validate_label(sentences: Any) -> None:
     meta = ObjectMeta(labels={"b": "2", "a": "1"})
-    assert sentences(has_label("m", meta, "a", "1")) == []
-    assert sentences(has_label("m", meta, "c", "3")) == ["m.labels[c]: Required value: must be '3'"]
-    assert sentences(has_label("m", meta, "a", "3")) == ['m.labels[a]: Invalid value: {"a":"1","b":"2"}: must be \'3\'']
+    assert sentences(validate_label("m", meta, "a", "1")) == []
+    assert sentences(validate_label("m", meta, "c", "3")) == ["m.labels[c]: Required value: must be '3'"]
+    assert sentences(validate_label("m", meta, "a", "3")) == [
+        'm.labels[a]: Invalid value: {"a":"1","b":"2"}: must be \'3\''
+    ]

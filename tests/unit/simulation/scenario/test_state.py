@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import yaml
 
-from muster.simulation.scenario.state import StateError, name_object, parse_state, read_state, select_objects
+from muster.simulation.scenario.state import StateError, name_object, omit_redefined, parse_state, read_state
 
 QUEUE = {"apiVersion": "v1", "kind": "LocalQueue", "metadata": {"name": "q", "namespace": "lab"}}
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "lab"}}
@@ -27,7 +27,7 @@ def test_jobs_are_told_from_what_they_run_on():
 def test_objects_that_a_scenario_defines_are_not_those_of_the_state():
     other = QUEUE | {"metadata": {"name": "r"}}
     state = read_state(document(QUEUE, other), "f")
-    assert [one.document for one in select_objects(state, {("LocalQueue", "lab", "q")})] == [other]
+    assert [one.document for one in omit_redefined(state, {("LocalQueue", "lab", "q")})] == [other]
     assert name_object(other) == ("LocalQueue", "default", "r")
 
 

@@ -45,7 +45,7 @@ def without_consumption(status: Json) -> Json:
 
 
 def local_queue_status_up(status: Json) -> Json:
-    """Convert a LocalQueue's status to v1beta2: remove the list of flavors, which v1beta2 does not report."""
+    """Convert a LocalQueue's status to v1beta2: remove the list of flavors, and rename the usage of flavors."""
     return rename_member(remove_members(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 

@@ -7,7 +7,12 @@ from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid, make_errors, required
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.resources import container_resource_name, may_overcommit, resource_name, validate_amount
+from muster.api.validation.resources import (
+    may_overcommit,
+    validate_amount,
+    validate_container_resource_name,
+    validate_resource_name,
+)
 from muster.api.values.quantity import Quantity, format_canonical, parse
 
 TYPES = ("Container", "PersistentVolumeClaim", "Pod")
@@ -51,7 +56,7 @@ def _validate_item(path: str, item: LimitRangeItem) -> Errors:
     if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
         sentence = "either minimum or maximum storage value is required, but neither was provided"
         yield required(f"{path}.limits", sentence)
-    rule = container_resource_name if item.type in ("Container", "Pod") else resource_name
+    rule = validate_container_resource_name if item.type in ("Container", "Pod") else validate_resource_name
     broken = False
     for place, resource, quantity in _list_amounts(path, item):
         for error in (*rule(place, resource), *validate_amount(place, resource, quantity)):

@@ -5,8 +5,8 @@ from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.addresses import validate_network
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid, required
-from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
-from muster.api.validation.pods.placement import taint_effect
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label_key
+from muster.api.validation.pods.placement import validate_taint_effect
 from muster.api.validation.resources import validate_amount
 
 
@@ -40,13 +40,13 @@ def _validate_taints(taints: tuple[Taint, ...]) -> Errors:
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
         path = f"metadata.taints[{i}]"  # upstream's path, although the taints are in the spec
-        yield from label_key(f"{path}.key", taint.key)
+        yield from validate_label_key(f"{path}.key", taint.key)
         if messages := names.label_value(taint.value):
             yield invalid(f"{path}.value", taint.value, ";".join(messages))
         if not taint.effect:
             yield required(f"{path}.effect")
         else:
-            yield from taint_effect(f"{path}.effect", taint.effect)
+            yield from validate_taint_effect(f"{path}.effect", taint.effect)
         if (taint.key, taint.effect) in seen:
             yield duplicate(path, taint, "taints must be unique by key and effect pair")
         seen.add((taint.key, taint.effect))

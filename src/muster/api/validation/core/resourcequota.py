@@ -7,7 +7,7 @@ from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, invalid, required, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.resources import HUGE_PAGES, STANDARD_RESOURCES, resource_name, validate_amount
+from muster.api.validation.resources import HUGE_PAGES, STANDARD_RESOURCES, validate_amount, validate_resource_name
 from muster.api.values.quantity import Quantity
 
 _COMPUTE = frozenset({
@@ -63,7 +63,7 @@ def _validate_spec(spec: ResourceQuotaSpec) -> Errors:
 def _validate_amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
     for resource, quantity in amounts.items():
         place = f"{path}[{resource}]"
-        yield from resource_name(place, resource)
+        yield from validate_resource_name(place, resource)
         if "/" not in resource and resource not in STANDARD_RESOURCES and not _is_huge_pages(resource):
             yield invalid(place, resource, "must be a standard resource for quota")
         yield from validate_amount(place, resource, quantity)

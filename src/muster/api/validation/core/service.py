@@ -3,7 +3,13 @@
 from muster.api.core import Service, ServicePort, ServiceSpec, SessionAffinityConfig
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.addresses import ip_address, one_of_each_family, parse, public_address, validate_network
+from muster.api.validation.addresses import (
+    parse,
+    validate_address_families,
+    validate_ip_address,
+    validate_network,
+    validate_public_address,
+)
 from muster.api.validation.fields import (
     Errors,
     duplicate,
@@ -67,14 +73,14 @@ def _validate_spec(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     if spec.type != "ExternalName":
         yield from _validate_cluster_ips(spec, old)
     for i, ip in enumerate(spec.external_ips):
-        yield from ip_address(f"spec.externalIPs[{i}]", ip, old.external_ips)
-        yield from public_address(f"spec.externalIPs[{i}]", ip)
+        yield from validate_ip_address(f"spec.externalIPs[{i}]", ip, old.external_ips)
+        yield from validate_public_address(f"spec.externalIPs[{i}]", ip)
     if not spec.type:
         yield required("spec.type")
     elif spec.type not in _TYPES:
         yield unsupported("spec.type", spec.type, _TYPES)
     yield from _validate_port_numbers(spec)
-    yield from _load_balancer(spec, old)
+    yield from _validate_load_balancer(spec, old)
     yield from _validate_traffic(spec)
 
 
@@ -184,20 +190,20 @@ def _validate_families(spec: ServiceSpec) -> Errors:
 def _validate_real_cluster_ips(
     path: str, ips: tuple[str, ...], families: tuple[str, ...], known: tuple[str, ...]
 ) -> Errors:
-    errors = [error for i, ip in enumerate(ips) for error in ip_address(f"{path}[{i}]", ip, known)]
+    errors = [error for i, ip in enumerate(ips) for error in validate_ip_address(f"{path}[{i}]", ip, known)]
     yield from errors
     if len(ips) > 2:
         yield invalid(path, ips, "may only hold up to 2 values")
     if errors:
         return
-    yield from one_of_each_family(path, ips)
+    yield from validate_address_families(path, ips)
     for i, (ip, family) in enumerate(zip(ips, families, strict=False)):
         address = parse(ip)
         if address is not None and f"IPv{address.version}" != family:
             yield invalid(f"{path}[{i}]", ip, f"expected an {family} value as indicated by `ipFamilies[{i}]`")
 
 
-def _load_balancer(spec: ServiceSpec, old: ServiceSpec) -> Errors:
+def _validate_load_balancer(spec: ServiceSpec, old: ServiceSpec) -> Errors:
     balanced = spec.type == "LoadBalancer"
     ranges = spec.load_balancer_source_ranges
     if ranges and not balanced:
@@ -266,7 +272,7 @@ def _validate_kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
 
 
 def _validate_first_value(field: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
-    """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
+    """Check that no value changes. A second one may be added, or removed if one address family is requested."""
     path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[field]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):
@@ -302,7 +308,7 @@ def _validate_ingress_addresses(new: Service, old: Service) -> Errors:
     for i, entry in enumerate(ingress):
         place = f"{path}[{i}]"
         if entry.ip:
-            yield from ip_address(f"{place}.ip", entry.ip, known)
+            yield from validate_ip_address(f"{place}.ip", entry.ip, known)
             if entry.ip_mode is None:
                 yield required(f"{place}.ipMode", "must be specified when `ip` is set")
         elif entry.ip_mode is not None:

@@ -21,14 +21,14 @@ from muster.api.validation.fields import (
     Errors,
     forbidden,
     invalid,
-    not_negative,
     required,
     unsupported,
     validate_immutable,
+    validate_not_negative,
 )
 from muster.api.validation.jobs.job import validate_template_spec
-from muster.api.validation.metadata import label_selector
-from muster.api.validation.pods.podspec import pod_template
+from muster.api.validation.metadata import validate_label_selector
+from muster.api.validation.pods.podspec import validate_pod_template
 from muster.api.validation.standard import Standard
 from muster.api.values import schedules
 from muster.api.values.selectors import SelectorError, label_matcher, labels_matcher
@@ -44,10 +44,10 @@ _STATEFUL_CHANGES = (
 
 def _validate_deployment(deployment: Deployment) -> Errors:
     spec = deployment.spec
-    yield from not_negative("spec.replicas", spec.replicas)
+    yield from validate_not_negative("spec.replicas", spec.replicas)
     yield from _validate_selector(spec.selector, spec.template, "deployment")
-    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
-    yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
+    yield from validate_not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from validate_not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
     if spec.strategy.type not in ("Recreate", "RollingUpdate"):
         yield unsupported("spec.strategy.type", spec.strategy.type, ("Recreate", "RollingUpdate"))
     elif spec.strategy.type == "Recreate" and spec.strategy.rolling_update is not None:
@@ -55,15 +55,15 @@ def _validate_deployment(deployment: Deployment) -> Errors:
         yield forbidden("spec.strategy.rollingUpdate", sentence)
     deadline = spec.progress_deadline_seconds
     if deadline is not None:
-        yield from not_negative("spec.progressDeadlineSeconds", deadline)
+        yield from validate_not_negative("spec.progressDeadlineSeconds", deadline)
         if deadline <= spec.min_ready_seconds:
             yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
 def _validate_replica_set(replica_set: ReplicaSet) -> Errors:
     spec = replica_set.spec
-    yield from not_negative("spec.replicas", spec.replicas)
-    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from validate_not_negative("spec.replicas", spec.replicas)
+    yield from validate_not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     yield from _validate_selector(spec.selector, spec.template, "replicaset")
 
 
@@ -74,10 +74,10 @@ def _validate_stateful_set(stateful_set: StatefulSet) -> Errors:
         yield invalid("spec.podManagementPolicy", spec.pod_management_policy, sentence)
     if spec.update_strategy.type not in ("OnDelete", "RollingUpdate"):
         yield invalid("spec.updateStrategy", spec.update_strategy, "must be 'RollingUpdate' or 'OnDelete'")
-    yield from not_negative("spec.replicas", spec.replicas)
-    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from validate_not_negative("spec.replicas", spec.replicas)
+    yield from validate_not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.ordinals is not None:
-        yield from not_negative("spec.ordinals.start", spec.ordinals.start)
+        yield from validate_not_negative("spec.ordinals.start", spec.ordinals.start)
     yield from _validate_selector(spec.selector, _add_claim_volumes(spec), "statefulset")
 
 
@@ -100,20 +100,20 @@ def _add_claim_volumes(spec: StatefulSetSpec) -> PodTemplateSpec:
 def _validate_daemon_set(daemon_set: DaemonSet) -> Errors:
     spec = daemon_set.spec
     yield from _validate_selector(spec.selector, spec.template, "daemonset")
-    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from validate_not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if spec.update_strategy.type not in ("OnDelete", "RollingUpdate"):
         yield unsupported("spec.updateStrategy.type", spec.update_strategy.type, ("RollingUpdate", "OnDelete"))
-    yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
+    yield from validate_not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
 
 
 def _validate_replication_controller(controller: ReplicationController) -> Errors:
     spec = controller.spec
-    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from validate_not_negative("spec.minReadySeconds", spec.min_ready_seconds)
     if not spec.selector:
         yield required("spec.selector")
     if spec.replicas is None:
         yield required("spec.replicas")
-    yield from not_negative("spec.replicas", spec.replicas)
+    yield from validate_not_negative("spec.replicas", spec.replicas)
     if spec.template is None:
         yield required("spec.template")
         return
@@ -126,18 +126,18 @@ def _validate_cron_job(cron_job: CronJob) -> Errors:
     if len(cron_job.metadata.name) > _LONGEST_CRON_JOB:
         yield invalid("metadata.name", cron_job.metadata.name, "must be no more than 52 characters")
     spec = cron_job.spec
-    yield from _schedule(spec.schedule)
+    yield from _validate_schedule(spec.schedule)
     if spec.time_zone is not None:
         yield from _validate_time_zone(spec.time_zone)
-    yield from not_negative("spec.startingDeadlineSeconds", spec.starting_deadline_seconds)
+    yield from validate_not_negative("spec.startingDeadlineSeconds", spec.starting_deadline_seconds)
     if spec.concurrency_policy not in ("Allow", "Forbid", "Replace"):
         yield unsupported("spec.concurrencyPolicy", spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
-    yield from not_negative("spec.successfulJobsHistoryLimit", spec.successful_jobs_history_limit)
-    yield from not_negative("spec.failedJobsHistoryLimit", spec.failed_jobs_history_limit)
+    yield from validate_not_negative("spec.successfulJobsHistoryLimit", spec.successful_jobs_history_limit)
+    yield from validate_not_negative("spec.failedJobsHistoryLimit", spec.failed_jobs_history_limit)
     yield from validate_template_spec("spec.jobTemplate.spec", spec.job_template.spec)
 
 
-def _schedule(schedule: str) -> Errors:
+def _validate_schedule(schedule: str) -> Errors:
     if not schedule:
         yield required("spec.schedule")
     elif "TZ" in schedule:
@@ -161,7 +161,7 @@ def _validate_time_zone(name: str) -> Errors:
 
 
 def _validate_pod_template(template: PodTemplate) -> Errors:
-    yield from pod_template("template", template.template)
+    yield from validate_pod_template("template", template.template)
 
 
 def _validate_selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
@@ -169,7 +169,7 @@ def _validate_selector(selector: LabelSelector | None, template: PodTemplateSpec
     if selector is None:
         yield required("spec.selector")
     else:
-        yield from label_selector("spec.selector", selector)
+        yield from validate_label_selector("spec.selector", selector)
         if not selector.match_labels and not selector.match_expressions:
             yield invalid("spec.selector", selector, f"empty selector is invalid for {of}")
         elif not _matches(selector, template):
@@ -186,7 +186,7 @@ def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
 
 def _validate_endless_template(template: PodTemplateSpec) -> Errors:
     """Yield the errors in a pod template whose restartPolicy must be Always, as in all kinds of `apps`."""
-    yield from pod_template("spec.template", template)
+    yield from validate_pod_template("spec.template", template)
     if template.spec.restart_policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", template.spec.restart_policy, ("Always",))
     if template.spec.active_deadline_seconds is not None:

@@ -29,12 +29,12 @@ from muster.api.validation.fields import (
     forbidden,
     invalid,
     make_errors,
-    not_negative,
     required,
     too_long,
     too_many,
     unsupported,
     validate_immutable,
+    validate_not_negative,
     validate_positive,
 )
 from muster.api.validation.metadata import changed_metadata
@@ -87,14 +87,14 @@ def make_rules(compile: Compile = lambda _: "") -> Rules:
     compile: returns the problem of an expression over a device.
     """
     return Rules(
-        claim=Standard(partial(_validate_claim, compile), _claim_change),
-        template=Standard(partial(_validate_template, compile), _claim_change),
+        claim=Standard(partial(_validate_claim, compile), _validate_claim_change),
+        template=Standard(partial(_validate_template, compile), _validate_claim_change),
         device_class=Standard(partial(_validate_device_class, compile), namespaced=False),
         slice=Standard(_validate_slice, _validate_slice_change, namespaced=False),
     )
 
 
-def claim_status_change(new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
+def validate_claim_status_change(new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
     """Return the errors in a change of a claim's status."""
     return [*changed_metadata(new.metadata, old.metadata), *_validate_status(new, old)]
 
@@ -103,18 +103,20 @@ def claim_status_change(new: ResourceClaim, old: ResourceClaim) -> list[FieldErr
 
 
 def _validate_claim(compile: Compile, claim: ResourceClaim) -> Errors:
-    yield from _claim_spec("spec", claim.spec, compile)
+    yield from _validate_claim_spec("spec", claim.spec, compile)
 
 
 def _validate_template(compile: Compile, template: ResourceClaimTemplate) -> Errors:
-    yield from _claim_spec("spec.spec", template.spec.spec, compile)
+    yield from _validate_claim_spec("spec.spec", template.spec.spec, compile)
 
 
-def _claim_change(new: ResourceClaim | ResourceClaimTemplate, old: ResourceClaim | ResourceClaimTemplate) -> Errors:
+def _validate_claim_change(
+    new: ResourceClaim | ResourceClaimTemplate, old: ResourceClaim | ResourceClaimTemplate
+) -> Errors:
     yield from validate_immutable("spec", new.spec, old.spec)
 
 
-def _claim_spec(path: str, spec: ResourceClaimSpec, compile: Compile) -> Errors:
+def _validate_claim_spec(path: str, spec: ResourceClaimSpec, compile: Compile) -> Errors:
     path, requests = f"{path}.devices", spec.devices.requests
     yield from _validate_length(f"{path}.requests", requests, _MOST_REQUESTS)
     yield from _validate_distinct_keys(f"{path}.requests", (request.name for request in requests))
@@ -257,7 +259,7 @@ def _validate_slice(slice_: ResourceSlice) -> Errors:
     for part in filter(None, spec.pool.name.split("/")):
         yield from make_errors("spec.pool.name", part, names.dns_subdomain(part))
     yield from validate_positive("spec.pool.resourceSliceCount", spec.pool.resource_slice_count)
-    yield from not_negative("spec.pool.generation", spec.pool.generation)
+    yield from validate_not_negative("spec.pool.generation", spec.pool.generation)
     places = list(_list_node_fields(spec))
     if not places:
         yield required("spec", _ONE_PLACE)

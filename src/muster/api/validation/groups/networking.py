@@ -23,7 +23,7 @@ from muster.api.validation.fields import (
     unsupported,
     validate_immutable,
 )
-from muster.api.validation.metadata import label_selector
+from muster.api.validation.metadata import validate_label_selector
 from muster.api.validation.standard import Standard
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -34,7 +34,7 @@ _MAX_ADDRESSES = 100
 
 def _validate_network_policy(policy: NetworkPolicy) -> Errors:
     spec = policy.spec
-    yield from label_selector("spec.podSelector", spec.pod_selector)
+    yield from validate_label_selector("spec.podSelector", spec.pod_selector)
     for i, incoming in enumerate(spec.ingress):
         yield from _validate_rule(f"spec.ingress[{i}]", incoming.ports, "from", incoming.from_)
     for i, outgoing in enumerate(spec.egress):
@@ -73,8 +73,8 @@ def _validate_policy_port(path: str, port: NetworkPolicyPort) -> Errors:
 
 def _validate_peer(path: str, peer: NetworkPolicyPeer) -> Errors:
     given = sum(part is not None for part in (peer.pod_selector, peer.namespace_selector, peer.ip_block))
-    yield from label_selector(f"{path}.podSelector", peer.pod_selector)
-    yield from label_selector(f"{path}.namespaceSelector", peer.namespace_selector)
+    yield from validate_label_selector(f"{path}.podSelector", peer.pod_selector)
+    yield from validate_label_selector(f"{path}.namespaceSelector", peer.namespace_selector)
     if peer.ip_block is not None:
         if not peer.ip_block.cidr:
             yield required(f"{path}.ipBlock.cidr")

@@ -5,7 +5,7 @@ from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, forbidden, validate_immutable
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.pods.podspec import preemption_policy
+from muster.api.validation.pods.podspec import validate_preemption_policy
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PREFIX = "system-"
@@ -37,7 +37,7 @@ def _validate_value(priority_class: PriorityClass) -> Errors:
         sentence = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         yield forbidden("value", sentence)
     if priority_class.preemption_policy is not None:
-        yield from preemption_policy("preemptionPolicy", priority_class.preemption_policy)
+        yield from validate_preemption_policy("preemptionPolicy", priority_class.preemption_policy)
 
 
 def _find_system_problem(priority_class: PriorityClass) -> str:

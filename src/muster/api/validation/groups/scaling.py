@@ -3,7 +3,7 @@
 from muster.api.groups.autoscaling_v2 import HorizontalPodAutoscaler, MetricSpec
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.validation.fields import NOT_NEGATIVE, Errors, invalid, required, unsupported
-from muster.api.validation.metadata import label_selector
+from muster.api.validation.metadata import validate_label_selector
 from muster.api.validation.standard import Standard
 
 _METRICS = {
@@ -49,7 +49,7 @@ def _validate_budget(budget: PodDisruptionBudget) -> Errors:
     for field, value in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if value is not None:
             yield from _validate_pods_or_percent(f"spec.{field}", value)
-    yield from label_selector("spec.selector", spec.selector)
+    yield from validate_label_selector("spec.selector", spec.selector)
     policy = spec.unhealthy_pod_eviction_policy
     if policy is not None and policy not in _EVICTION_POLICIES:
         yield unsupported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION_POLICIES)

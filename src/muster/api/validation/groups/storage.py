@@ -10,7 +10,7 @@ from muster.api.core.persistent import PersistentVolumeSpec
 from muster.api.groups.storage import StorageClass, VolumeAttributesClass
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, forbidden, invalid, required, unsupported, validate_immutable
-from muster.api.validation.pods.volumes import ACCESS_MODES, claim_spec
+from muster.api.validation.pods.volumes import ACCESS_MODES, validate_claim_spec
 from muster.api.validation.resources import validate_amount
 from muster.api.validation.standard import Standard
 from muster.api.values.quantity import Quantity, QuantityError, parse
@@ -32,11 +32,14 @@ _WIRE_NAMES = dict(
 
 
 def _validate_claim(claim: PersistentVolumeClaim) -> Errors:
-    yield from claim_spec("spec", claim.spec)
+    yield from validate_claim_spec("spec", claim.spec)
 
 
 def _validate_claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
-    """Check that a bound claim only grows, and that an unbound one at most gets its volume."""
+    """Check that a bound claim only grows or gets other volume attributes.
+
+    An unbound claim at most gets its volume, and a storage class if it has none.
+    """
     before, now = old.spec, new.spec
     if old.status.phase == "Bound":
         kept = msgspec.structs.replace(

@@ -31,15 +31,15 @@ from muster.api.validation.fields import (
     Errors,
     invalid,
     make_errors,
-    not_negative,
     required,
     too_long,
     unsupported,
     validate_immutable,
+    validate_not_negative,
 )
 from muster.api.validation.jobs import policies, status
-from muster.api.validation.metadata import changed_metadata, has_label, label_selector, new_metadata
-from muster.api.validation.pods.podspec import pod_template
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label, validate_label_selector
+from muster.api.validation.pods.podspec import validate_pod_template
 from muster.api.values.selectors import SelectorError, label_matcher
 
 Elastic = Literal["kep", "upstream"]
@@ -57,12 +57,12 @@ def validate_create(job: Job) -> list[FieldError]:
 
 def validate_update(new: Job, old: Job, *, elastic: Elastic = "kep") -> list[FieldError]:
     """Return the errors in a change of a Job's metadata or spec."""
-    return [*_validate_new_rules(new), *_update(new, old, elastic)]
+    return [*_validate_new_rules(new), *_validate_update(new, old, elastic)]
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
     """Return the errors in a change of a Job's status. Only changed fields are checked."""
-    return [*changed_metadata(new.metadata, old.metadata), *status.status_update(new, old)]
+    return [*changed_metadata(new.metadata, old.metadata), *status.validate_change(new, old)]
 
 
 def validate_template_spec(path: str, spec: JobSpec) -> list[FieldError]:
@@ -115,7 +115,7 @@ def _validate_generated_selector(job: Job) -> Errors:
         JOB_NAME_LABEL: name,
     }
     for label, value in expected.items():
-        yield from has_label("spec.template.metadata", job.spec.template.metadata, label, value)
+        yield from validate_label("spec.template.metadata", job.spec.template.metadata, label, value)
     try:
         matcher = label_matcher(job.spec.selector)
     except SelectorError:
@@ -129,7 +129,7 @@ def _validate_spec(path: str, spec: JobSpec) -> Errors:
     if spec.selector is None:
         yield required(f"{path}.selector")
         return
-    yield from label_selector(f"{path}.selector", spec.selector)
+    yield from validate_label_selector(f"{path}.selector", spec.selector)
     try:
         matcher = label_matcher(spec.selector)
     except SelectorError:
@@ -140,17 +140,17 @@ def _validate_spec(path: str, spec: JobSpec) -> Errors:
 
 
 def _validate_spec_without_selector(path: str, spec: JobSpec) -> Errors:
-    yield from not_negative(f"{path}.parallelism", spec.parallelism)
-    yield from not_negative(f"{path}.completions", spec.completions)
-    yield from not_negative(f"{path}.activeDeadlineSeconds", spec.active_deadline_seconds)
-    yield from not_negative(f"{path}.backoffLimit", spec.backoff_limit)
-    yield from not_negative(f"{path}.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)
-    yield from not_negative(f"{path}.backoffLimitPerIndex", spec.backoff_limit_per_index)
-    yield from not_negative(f"{path}.maxFailedIndexes", spec.max_failed_indexes)
+    yield from validate_not_negative(f"{path}.parallelism", spec.parallelism)
+    yield from validate_not_negative(f"{path}.completions", spec.completions)
+    yield from validate_not_negative(f"{path}.activeDeadlineSeconds", spec.active_deadline_seconds)
+    yield from validate_not_negative(f"{path}.backoffLimit", spec.backoff_limit)
+    yield from validate_not_negative(f"{path}.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)
+    yield from validate_not_negative(f"{path}.backoffLimitPerIndex", spec.backoff_limit_per_index)
+    yield from validate_not_negative(f"{path}.maxFailedIndexes", spec.max_failed_indexes)
     if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.managed_by is not None:
-        yield from domain_prefixed_path(f"{path}.managedBy", spec.managed_by)
+        yield from validate_domain_prefixed_path(f"{path}.managedBy", spec.managed_by)
         if len(spec.managed_by.encode()) > _MAX_MANAGED_BY:
             yield too_long(f"{path}.managedBy", _MAX_MANAGED_BY)
     mode = spec.completion_mode
@@ -165,11 +165,11 @@ def _validate_spec_without_selector(path: str, spec: JobSpec) -> Errors:
         ):
             if value is not None:
                 yield invalid(f"{path}.{field}", value, "requires indexed completion mode")
-    yield from policies.pod_failure_policy(f"{path}.podFailurePolicy", spec)
-    yield from policies.success_policy(f"{path}.successPolicy", spec)
+    yield from policies.validate_pod_failure_policy(f"{path}.podFailurePolicy", spec)
+    yield from policies.validate_success_policy(f"{path}.successPolicy", spec)
     yield from _validate_replacement_policy(f"{path}.podReplacementPolicy", spec)
-    yield from pod_template(f"{path}.template", spec.template)
-    yield from _restart_policy(f"{path}.template.spec.restartPolicy", spec)
+    yield from validate_pod_template(f"{path}.template", spec.template)
+    yield from _validate_restart_policy(f"{path}.template.spec.restartPolicy", spec)
 
 
 def _validate_indexed_fields(path: str, spec: JobSpec) -> Errors:
@@ -207,7 +207,7 @@ def _validate_replacement_policy(path: str, spec: JobSpec) -> Errors:
         yield unsupported(path, policy, policies)
 
 
-def _restart_policy(path: str, spec: JobSpec) -> Errors:
+def _validate_restart_policy(path: str, spec: JobSpec) -> Errors:
     policy = spec.template.spec.restart_policy
     if policy in ("Always", ""):  # Always is the default of an absent policy
         yield required(path, 'valid values: "OnFailure", "Never"')
@@ -217,7 +217,7 @@ def _restart_policy(path: str, spec: JobSpec) -> Errors:
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
 
 
-def domain_prefixed_path(path: str, value: str) -> Errors:
+def validate_domain_prefixed_path(path: str, value: str) -> Errors:
     """Check a controller's name, such as example.com/controller."""
     if not value:
         yield required(path)
@@ -230,7 +230,7 @@ def domain_prefixed_path(path: str, value: str) -> Errors:
     yield from make_errors(path, rest, names.http_path(rest))
 
 
-def _update(new: Job, old: Job, elastic: Elastic) -> Errors:
+def _validate_update(new: Job, old: Job, elastic: Elastic) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
     yield from _validate_completions(new.spec, old, elastic)
     yield from validate_immutable("spec.selector", new.spec.selector, old.spec.selector)
@@ -265,7 +265,7 @@ def _validate_completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
 def _validate_template_update(spec: JobSpec, old: Job) -> Errors:
     """Check that a template changes only while its Job is suspended and has no pods.
 
-    Only the placement and the requests of the pods may change.
+    Only the labels, annotations, placement and resources of the pods may change.
     """
     new = spec.template
     allowed = old.spec.template
@@ -279,7 +279,7 @@ def _has_no_pods(status: JobStatus) -> bool:
 
 
 def _replace_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
-    """Return the template with the new one's scheduling directives."""
+    """Return the template with the new one's labels, annotations and scheduling directives."""
     metadata = msgspec.structs.replace(
         template.metadata, labels=new.metadata.labels, annotations=new.metadata.annotations
     )

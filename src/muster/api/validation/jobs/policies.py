@@ -17,11 +17,11 @@ from muster.api.validation.fields import (
     duplicate,
     invalid,
     make_errors,
-    not_negative,
     required,
     too_long,
     too_many,
     unsupported,
+    validate_not_negative,
 )
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
@@ -34,7 +34,7 @@ _MAX_SUCCESS_RULES = 20
 _MAX_INDEXES_BYTES = 64 * 1024
 
 
-def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
+def validate_pod_failure_policy(path: str, spec: JobSpec) -> Errors:
     """Yield the errors in the podFailurePolicy."""
     policy = spec.pod_failure_policy
     if policy is None:
@@ -47,7 +47,7 @@ def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
         yield from _validate_failure_rule(f"{path}.rules[{i}]", rule, spec, containers)
 
 
-def success_policy(path: str, spec: JobSpec) -> Errors:
+def validate_success_policy(path: str, spec: JobSpec) -> Errors:
     """Yield the errors in the successPolicy."""
     policy = spec.success_policy
     if policy is None:
@@ -135,7 +135,7 @@ def _validate_success_rule(path: str, rule: SuccessPolicyRule, completions: int)
             yield invalid(f"{path}.succeededIndexes", text, f"error parsing succeededIndexes: {error}")
     if count is None:
         return
-    yield from not_negative(f"{path}.succeededCount", count)
+    yield from validate_not_negative(f"{path}.succeededCount", count)
     if count > completions:
         sentence = f"must be less than or equal to {completions} (the number of specified completions)"
         yield invalid(f"{path}.succeededCount", count, sentence)

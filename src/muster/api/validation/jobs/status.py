@@ -11,7 +11,7 @@ from muster.api.batch import INDEXED, Job, JobStatus, UncountedTerminatedPods
 from muster.api.conditions import is_true
 from muster.api.status import NO_VALUE, FieldError
 from muster.api.validation import indexes
-from muster.api.validation.fields import IMMUTABLE, Errors, duplicate, invalid, not_negative, required
+from muster.api.validation.fields import IMMUTABLE, Errors, duplicate, invalid, required, validate_not_negative
 
 _CONDITIONS = "status.conditions"
 
@@ -30,7 +30,7 @@ def is_ending(status: JobStatus) -> bool:
     )
 
 
-def status_update(new: Job, old: Job) -> Errors:
+def validate_change(new: Job, old: Job) -> Errors:
     """Yield the errors in the change of a status."""
     status, before = new.status, old.status
     yield from _validate_counts(status)
@@ -56,7 +56,7 @@ def _validate_counts(status: JobStatus) -> Errors:
         ("ready", status.ready),
         ("terminating", status.terminating),
     ):
-        yield from not_negative(f"status.{field}", value)
+        yield from validate_not_negative(f"status.{field}", value)
 
 
 def _validate_uncounted_pods(pods: UncountedTerminatedPods | None) -> Errors:
@@ -175,7 +175,7 @@ def _validate_success(job: Job) -> Errors:
 
 
 def _validate_history(new: Job, old: Job) -> Errors:
-    """Check the fields that never decrease or lose entries."""
+    """Check what never goes back: conditions that stay True, counters that only grow, and times that stay."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
         if is_true(before.conditions, type_) and not is_true(status.conditions, type_):

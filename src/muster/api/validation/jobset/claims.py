@@ -10,8 +10,8 @@ from muster.api.validation.names import dns_subdomain
 _MAX_NAME = 63
 
 
-def volume_claims(path: str, job_set: JobSet) -> Errors:
-    """Check that each claim has a unique name and that a container mounts it.
+def validate_volume_claims(path: str, job_set: JobSet) -> Errors:
+    """Check that each claim has a valid name, which no other claim or volume has, and that a container mounts it.
 
     Whether the claims exist is checked later.
     """
@@ -46,7 +46,7 @@ def list_mounted_volumes(role: ReplicatedJob) -> frozenset[str]:
 
 
 def _list_volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
-    """Return the paths and names of the volumes that exist without claims."""
+    """Yield the paths and names of the volumes that exist without claims."""
     for i, role in enumerate(roles):
         path = f"spec.replicatedJobs[{i}].template.spec.template.spec.volumes"
         for j, volume in enumerate(role.template.spec.template.spec.volumes):

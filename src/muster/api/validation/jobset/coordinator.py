@@ -9,7 +9,7 @@ from muster.api.validation.names import label_value
 
 def validate_coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
     """Check that the JobSet has the coordinator's pod, and that the pod's host name is a valid label."""
-    yield from _is_there(path, job_set, pod)
+    yield from _validate_existence(path, job_set, pod)
     endpoint = coordinator_endpoint(job_set, pod)
     messages = label_value(endpoint)
     if messages:
@@ -20,7 +20,7 @@ def validate_coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors
         yield invalid(path, endpoint, sentence)
 
 
-def _is_there(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
+def _validate_existence(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
     role = next((role for role in job_set.spec.replicated_jobs if role.name == pod.replicated_job), None)
     if role is None:
         sentence = f"coordinator replicatedJob {pod.replicated_job} does not exist"

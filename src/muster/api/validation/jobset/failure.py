@@ -21,7 +21,7 @@ _REASONS = (
 )
 
 
-def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
+def validate_failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
     """Yield the errors in the failure policy of a JobSet."""
     if any(rule.action in _ACTIONS_OF_ONE_JOB for rule in policy.rules):
         yield from _validate_restarted_alone(roles)

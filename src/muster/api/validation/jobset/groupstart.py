@@ -12,7 +12,7 @@ MOST_PODS = MAX_PARALLELISM
 _RESERVED = "the name is reserved for the volume that announces the start of the group"
 
 
-def group_start(path: str, spec: JobSetSpec) -> Errors:
+def validate_group_start(path: str, spec: JobSetSpec) -> Errors:
     """Check the replicated jobs whose pods wait for each other."""
     config = spec.group_scheduling_config
     if config is None:
@@ -33,7 +33,7 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
     if spec.failure_policy is not None and spec.failure_policy.restart_strategy == names.IN_PLACE_RESTART:
         sentence = "may not be combined with restartStrategy InPlaceRestart, which has a barrier of its own"
         yield forbidden(path, sentence)
-    yield from _add_claim_volumes("spec.volumeClaimPolicies", spec, targets)
+    yield from _validate_claim_names("spec.volumeClaimPolicies", spec, targets)
     yield from _validate_dependencies("spec.replicatedJobs", spec.replicated_jobs, targets)
     for i, role in enumerate(spec.replicated_jobs):
         where = f"spec.replicatedJobs[{i}]"
@@ -95,7 +95,7 @@ def _validate_volumes(path: str, role: ReplicatedJob) -> Errors:
             yield invalid(f"{path}[{i}].name", volume.name, _RESERVED)
 
 
-def _add_claim_volumes(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
+def _validate_claim_names(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
     """Check that no mounted claim has the name of the volume that the group start adds to pods."""
     mounted = {name for role in spec.replicated_jobs if role.name in targets for name in list_mounted_volumes(role)}
     for i, policy in enumerate(spec.volume_claim_policies):

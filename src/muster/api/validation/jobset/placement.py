@@ -8,7 +8,7 @@ from muster.api.validation.fields import Errors, make_errors
 from muster.api.validation.names import label_key, label_value
 
 
-def exclusive_placement(job_set: JobSet) -> Errors:
+def validate_exclusive_placement(job_set: JobSet) -> Errors:
     """Check that the topology is a label of nodes, and that the label of reserved nodes can have the name of a Job."""
     said = job_set.metadata.annotations
     yield from _validate_topology("metadata.annotations", said)

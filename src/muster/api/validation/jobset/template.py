@@ -18,7 +18,7 @@ from muster.api.validation.metadata import validate_annotations, validate_labels
 Json = dict[str, Any]
 
 
-def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
+def validate_job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
     """Yield the errors in the template of the Jobs of a role."""
     template = role.template
     yield from validate_labels(f"{path}.metadata.labels", template.metadata.labels)

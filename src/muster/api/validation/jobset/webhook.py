@@ -5,13 +5,13 @@ from collections.abc import Collection
 from muster.api.batch import INDEXED, JobSpec
 from muster.api.jobset import DependsOn, JobSet, ReplicatedJob, names, naming
 from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, too_long
-from muster.api.validation.jobs.job import domain_prefixed_path
-from muster.api.validation.jobset.claims import volume_claims
+from muster.api.validation.jobs.job import validate_domain_prefixed_path
+from muster.api.validation.jobset.claims import validate_volume_claims
 from muster.api.validation.jobset.coordinator import validate_coordinator
-from muster.api.validation.jobset.failure import failure_policy
-from muster.api.validation.jobset.groupstart import group_start
-from muster.api.validation.jobset.placement import exclusive_placement
-from muster.api.validation.jobset.template import job_template
+from muster.api.validation.jobset.failure import validate_failure_policy
+from muster.api.validation.jobset.groupstart import validate_group_start
+from muster.api.validation.jobset.placement import validate_exclusive_placement
+from muster.api.validation.jobset.template import validate_job_template
 from muster.api.validation.names import dns_1035_label, dns_subdomain
 
 # Muster's own limit: upstream allows as many Jobs as an int32 can express.
@@ -37,7 +37,7 @@ def validate_job_set(job_set: JobSet) -> Errors:
     if spec.network is not None and spec.network.subdomain:
         yield from _validate_subdomain("spec.network.subdomain", spec.network.subdomain)
     if spec.managed_by is not None:
-        yield from domain_prefixed_path("spec.managedBy", spec.managed_by)
+        yield from validate_domain_prefixed_path("spec.managedBy", spec.managed_by)
         if len(spec.managed_by.encode()) > _MAX_NAME:
             yield too_long("spec.managedBy", _MAX_NAME)
     earlier: set[str] = set()
@@ -54,12 +54,12 @@ def validate_job_set(job_set: JobSet) -> Errors:
                 sentence = f"invalid replicatedJob name '{target}' does not appear in .spec.ReplicatedJobs"
                 yield invalid(f"{path}[{i}]", target, sentence)
     if spec.failure_policy is not None:
-        yield from failure_policy("spec.failurePolicy", spec.failure_policy, spec.replicated_jobs)
+        yield from validate_failure_policy("spec.failurePolicy", spec.failure_policy, spec.replicated_jobs)
     if spec.coordinator is not None:
         yield from validate_coordinator("spec.coordinator", job_set, spec.coordinator)
-    yield from volume_claims("spec.volumeClaimPolicies", job_set)
-    yield from group_start("spec.groupSchedulingConfig", spec)
-    yield from exclusive_placement(job_set)
+    yield from validate_volume_claims("spec.volumeClaimPolicies", job_set)
+    yield from validate_group_start("spec.groupSchedulingConfig", spec)
+    yield from validate_exclusive_placement(job_set)
 
 
 def _validate_subdomain(path: str, value: str) -> Errors:
@@ -85,7 +85,7 @@ def _validate_replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, ea
     policy = job_set.spec.failure_policy
     if policy is not None and policy.restart_strategy == names.IN_PLACE_RESTART:
         yield from _validate_in_place_restart(f"{path}.template.spec", role.name, job)
-    yield from job_template(f"{path}.template", job_set, role)
+    yield from validate_job_template(f"{path}.template", job_set, role)
 
 
 def _validate_names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:

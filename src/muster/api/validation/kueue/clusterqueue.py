@@ -16,7 +16,13 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.teams import USER_LIMITS, find_limit_problems
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, forbidden, invalid, unsupported, validate_immutable
-from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, validate_resource_groups, validate_weight
+from muster.api.validation.kueue.quotas import (
+    GROUPS,
+    Owner,
+    validate_group_sizes,
+    validate_resource_groups,
+    validate_weight,
+)
 from muster.api.validation.kueue.rules import (
     OBJECT,
     annotation_path,
@@ -24,7 +30,7 @@ from muster.api.validation.kueue.rules import (
     validate_created,
     validate_readiness,
 )
-from muster.api.validation.metadata import label_selector
+from muster.api.validation.metadata import validate_label_selector
 
 _MAX_FLAVORS = 256  # the most flavors, and the most resources, of all groups
 _MAX_QUOTAS = 512  # the most quotas of one group
@@ -55,7 +61,7 @@ def _validate_crd_rules(spec: ClusterQueueSpec) -> Errors:
     )
     if not spec.cohort_name and any(limit is not None for limit in borrowing):
         yield invalid("spec", OBJECT, "borrowingLimit must be nil when cohort is empty")
-    yield from group_sizes(spec.resource_groups)
+    yield from validate_group_sizes(spec.resource_groups)
     fungibility, preemption = spec.flavor_fungibility, spec.preemption
     tried = (fungibility.when_can_borrow, fungibility.when_can_preempt)
     if fungibility.preference is not None and tried != (TRY_NEXT_FLAVOR, TRY_NEXT_FLAVOR):
@@ -68,7 +74,7 @@ def _validate_crd_rules(spec: ClusterQueueSpec) -> Errors:
 def _validate_webhook_rules(spec: ClusterQueueSpec) -> Errors:
     owner = Owner("cohort", has_above=bool(spec.cohort_name), lends_its_own=True)
     yield from validate_resource_groups(spec.resource_groups, owner)
-    yield from label_selector("spec.namespaceSelector", spec.namespace_selector)
+    yield from validate_label_selector("spec.namespaceSelector", spec.namespace_selector)
     yield from validate_weight(spec.fair_sharing)
     yield from _validate_sizes(spec)
     yield from _validate_concurrent_admission(spec)

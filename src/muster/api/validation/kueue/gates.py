@@ -3,7 +3,7 @@
 from muster.api.kueue.names import ADMISSION_GATED_BY
 from muster.api.meta import ObjectMeta
 from muster.api.validation.fields import Errors, forbidden, invalid, too_long
-from muster.api.validation.jobs.job import domain_prefixed_path
+from muster.api.validation.jobs.job import validate_domain_prefixed_path
 from muster.api.validation.kueue.rules import annotation_path
 
 _MAX_GATE = 63  # bytes
@@ -21,12 +21,12 @@ def validate_gates(meta: ObjectMeta) -> Errors:
             yield invalid(_PATH, text, f"duplicate gate name: {gate}")
         else:
             seen.add(gate)
-            yield from domain_prefixed_path(_PATH, gate)
+            yield from validate_domain_prefixed_path(_PATH, gate)
             if len(gate.encode()) > _MAX_GATE:
                 yield too_long(_PATH, _MAX_GATE)
 
 
-def fewer_gates(new: ObjectMeta, old: ObjectMeta) -> Errors:
+def validate_removed_gates(new: ObjectMeta, old: ObjectMeta) -> Errors:
     """Check that gates are only removed, because all gates are set at creation."""
     now, before = (meta.annotations.get(ADMISSION_GATED_BY, "") for meta in (new, old))
     if now and not before:

@@ -6,7 +6,7 @@ from muster.api.kueue import LocalQueue
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, validate_immutable
 from muster.api.validation.kueue.quotas import validate_weight
-from muster.api.validation.kueue.rules import not_negative, validate_changed, validate_created
+from muster.api.validation.kueue.rules import validate_changed, validate_created, validate_not_negative
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
@@ -31,7 +31,7 @@ def _validate_past_usage(queue: LocalQueue) -> Errors:
     past = sharing.admission_fair_sharing_status if sharing is not None else None
     for resource, quantity in (past.consumed_resources if past is not None else {}).items():
         path = f"status.fairSharing.admissionFairSharingStatus.consumedResources[{resource}]"
-        yield from not_negative(path, quantity)
+        yield from validate_not_negative(path, quantity)
 
 
 def _validate_same_queue(new: LocalQueue, old: LocalQueue) -> Errors:

@@ -7,7 +7,7 @@ from msgspec import Struct
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, invalid, make_errors
-from muster.api.validation.kueue.rules import OBJECT, is_at_most, not_negative, show_quantity
+from muster.api.validation.kueue.rules import OBJECT, is_at_most, show_quantity, validate_not_negative
 from muster.api.values.quantity import Quantity, QuantityError, parse
 
 GROUPS = "spec.resourceGroups"
@@ -28,7 +28,7 @@ class Owner(Struct, frozen=True):
     lends_its_own: bool
 
 
-def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
+def validate_group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
     """Check the CRD's rule of resource groups: each flavor has as many resources as its group covers."""
     for i, group in enumerate(groups):
         if any(len(flavor.resources) != len(group.covered_resources) for flavor in group.flavors):
@@ -60,7 +60,7 @@ def validate_weight(sharing: FairSharing | None) -> Errors:
     if sharing is None:
         return
     path = "spec.fairSharing"
-    yield from not_negative(path, sharing.weight)
+    yield from validate_not_negative(path, sharing.weight)
     if _counts_as_zero(sharing.weight):
         yield invalid(path, show_quantity(sharing.weight), "When not 0, weight must be > 10e-9")
 
@@ -81,12 +81,12 @@ def _validate_flavor(path: str, flavor: FlavorQuotas, covered: tuple[str, ...], 
 
 
 def _validate_quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
-    yield from not_negative(f"{path}.nominalQuota", quota.nominal_quota)
+    yield from validate_not_negative(f"{path}.nominalQuota", quota.nominal_quota)
     if (borrowing := quota.borrowing_limit) is not None:
         yield from _validate_limit(f"{path}.borrowingLimit", borrowing, owner)
-        yield from not_negative(f"{path}.borrowingLimit", borrowing)
+        yield from validate_not_negative(f"{path}.borrowingLimit", borrowing)
     if (lending := quota.lending_limit) is not None:
-        yield from not_negative(f"{path}.lendingLimit", lending)
+        yield from validate_not_negative(f"{path}.lendingLimit", lending)
         yield from _validate_limit(f"{path}.lendingLimit", lending, owner)
         if owner.lends_its_own and not is_at_most(lending, quota.nominal_quota):
             yield invalid(

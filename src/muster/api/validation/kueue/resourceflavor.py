@@ -9,13 +9,13 @@ from muster.api.validation.kueue.rules import (
     ARRAY,
     KNOWN_EFFECTS,
     OBJECT,
-    toleration_keys,
     validate_changed,
     validate_created,
     validate_readiness,
+    validate_toleration_keys,
     validate_tolerations,
 )
-from muster.api.validation.metadata import label_key, validate_labels
+from muster.api.validation.metadata import validate_label_key, validate_labels
 from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 
@@ -45,7 +45,7 @@ def _validate_webhook_rules(flavor: ResourceFlavor) -> Errors:
     spec = flavor.spec
     yield from validate_labels("spec.nodeLabels", spec.node_labels)
     yield from _validate_taints("spec.nodeTaints", spec.node_taints)
-    yield from toleration_keys("spec.tolerations", spec.tolerations)
+    yield from validate_toleration_keys("spec.tolerations", spec.tolerations)
     yield from validate_readiness(flavor.metadata)
 
 
@@ -53,7 +53,7 @@ def _validate_taints(path: str, taints: tuple[Taint, ...]) -> Errors:
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
         place = f"{path}[{i}]"
-        yield from label_key(f"{place}.key", taint.key)
+        yield from validate_label_key(f"{place}.key", taint.key)
         if messages := names.label_value(taint.value):
             yield invalid(f"{place}.value", taint.value, ";".join(messages))
         if (taint.key, taint.effect) in seen:

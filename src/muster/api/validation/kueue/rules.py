@@ -16,7 +16,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.status import FieldError, OfWebhook
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
-from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label_key
 from muster.api.validation.pods.placement import TAINT_EFFECTS
 from muster.api.values.quantity import Quantity, QuantityError, format_canonical, parse
 
@@ -66,7 +66,7 @@ def validate_readiness(metadata: ObjectMeta) -> Errors:
             yield invalid(annotation_path(READY_ANNOTATION), text, str(error))
 
 
-def not_negative(path: str, quantity: Quantity) -> Errors:
+def validate_not_negative(path: str, quantity: Quantity) -> Errors:
     """Check that an amount of a resource is 0 or more."""
     try:
         negative = parse(quantity) < 0
@@ -86,7 +86,7 @@ def is_at_most(quantity: Quantity, most: Quantity) -> bool:
 
 
 def show_quantity(quantity: Quantity) -> str:
-    """Return an amount in canonical form; any other value unchanged."""
+    """Return an amount in canonical form; any other value as text."""
     try:
         return format_canonical(quantity)
     except QuantityError:
@@ -144,8 +144,8 @@ def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Erro
             yield invalid(path, ARRAY, sentence)
 
 
-def toleration_keys(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
+def validate_toleration_keys(path: str, tolerations: tuple[Toleration, ...]) -> Errors:
     """Check the webhook's rule of tolerations: their keys are valid label keys."""
     for i, toleration in enumerate(tolerations):
         if toleration.key:
-            yield from label_key(f"{path}[{i}].key", toleration.key)
+            yield from validate_label_key(f"{path}[{i}].key", toleration.key)

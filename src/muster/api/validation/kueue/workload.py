@@ -23,14 +23,14 @@ from muster.api.ours.elastic import is_elastic
 from muster.api.status import FieldError
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid, required
 from muster.api.validation.kueue import workload_status
-from muster.api.validation.kueue.gates import fewer_gates, validate_gates
+from muster.api.validation.kueue.gates import validate_gates, validate_removed_gates
 from muster.api.validation.kueue.rules import (
     OBJECT,
     ROOT,
     annotation_path,
-    not_negative,
     validate_changed,
     validate_created,
+    validate_not_negative,
     validate_readiness,
     validate_unchanged,
 )
@@ -53,11 +53,11 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
     """Return the errors in a change of a Workload's metadata or spec."""
     webhook = chain(
         _validate_pod_sets(new),
-        workload_status.fits(new, old),
+        workload_status.validate_consistency(new, old),
         _validate_annotations(new),
         _validate_same_pod_sets(new, old),
         workload_status.check_status_change(new, old),
-        fewer_gates(new.metadata, old.metadata),
+        validate_removed_gates(new.metadata, old.metadata),
     )
     return validate_changed(
         new.metadata, old.metadata, chain(_validate_held_fields(new, old), _validate_spec(new)), webhook
@@ -67,10 +67,10 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
 def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
     """Return the errors in a change of a Workload through its status subresource."""
     webhook = chain(
-        workload_status.fits(new, old),
+        workload_status.validate_consistency(new, old),
         _validate_annotations(new),
         workload_status.check_status_change(new, old),
-        fewer_gates(new.metadata, old.metadata),
+        validate_removed_gates(new.metadata, old.metadata),
     )
     return validate_changed(new.metadata, old.metadata, workload_status.validate_crd_rules(new, old), webhook)
 
@@ -90,7 +90,10 @@ def _validate_held_fields(new: Workload, old: Workload) -> Errors:
 
 
 def _explain_changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
-    """Check a change of the priority class. Only the name of a WorkloadPriorityClass may change."""
+    """Yield a sentence for each invalid change of the priority class.
+
+    Only the name of a WorkloadPriorityClass may change.
+    """
     if now is None or before is None:
         if now is not before:
             yield "priorityClassRef is immutable"
@@ -147,7 +150,7 @@ def _validate_amounts(path: str, resources: ResourceList) -> Errors:
     for resource, quantity in resources.items():
         if resource == "pods":
             yield invalid(f"{path}[pods]", resource, "the key is reserved for internal kueue use")
-        yield from not_negative(f"{path}[{resource}]", quantity)
+        yield from validate_not_negative(f"{path}[{resource}]", quantity)
 
 
 def _validate_slices(path: str, request: PodSetTopologyRequest) -> Errors:

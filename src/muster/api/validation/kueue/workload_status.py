@@ -34,7 +34,7 @@ from muster.api.validation.kueue.rules import (
     OBJECT,
     ROOT,
     show_quantity,
-    toleration_keys,
+    validate_toleration_keys,
     validate_tolerations,
     validate_unchanged,
 )
@@ -74,7 +74,7 @@ def validate_assignments(workload: Workload) -> Errors:
         yield invalid(ROOT, OBJECT, "podSetAssignments must have the same number of podSets as the spec")
 
 
-def fits(new: Workload, old: Workload) -> Errors:
+def validate_consistency(new: Workload, old: Workload) -> Errors:
     """Check that the status agrees with the spec: admission, reclaimable pods, updates (rules of Kueue's webhook)."""
     if holds(new, QUOTA_RESERVED):
         yield from _validate_admission(new, old)
@@ -216,7 +216,7 @@ def _find_shrunk_podsets(new: Workload, old: Workload) -> Collection[str]:
 def _validate_update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
     if update.name not in known:
         yield unsupported(f"{path}.name", update.name, known)
-    yield from toleration_keys(f"{path}.tolerations", update.tolerations)
+    yield from validate_toleration_keys(f"{path}.tolerations", update.tolerations)
     yield from validate_annotations(f"{path}.annotations", update.annotations)
     yield from validate_labels(f"{path}.nodeSelector", update.node_selector)
     yield from validate_labels(f"{path}.labels", update.labels)

@@ -27,11 +27,11 @@ from muster.api.validation.fields import (
     too_many,
     unsupported,
 )
-from muster.api.validation.pods.environment import environment_from, validate_environment
-from muster.api.validation.pods.handlers import liveness_or_startup, validate_lifecycle, validate_readiness
-from muster.api.validation.pods.security import container_context
-from muster.api.validation.pods.volumes import pull_policy
-from muster.api.validation.resources import container_resources
+from muster.api.validation.pods.environment import validate_environment, validate_environment_from
+from muster.api.validation.pods.handlers import validate_lifecycle, validate_liveness_or_startup, validate_readiness
+from muster.api.validation.pods.security import validate_container_context
+from muster.api.validation.pods.volumes import validate_pull_policy
+from muster.api.validation.resources import validate_container_resources
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 
@@ -81,11 +81,13 @@ def validate_containers(path: str, containers: tuple[Container, ...], pod: PodFa
             yield duplicate(f"{place}.name", container.name)
         seen.add(container.name)
         yield from _validate_hooks_and_probes(place, container, pod)
-        yield from _restart_policy(place, container)
+        yield from _validate_restart_policy(place, container)
     yield from _validate_host_ports(path, containers)
 
 
-def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
+def validate_init_containers(
+    path: str, containers: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts
+) -> Errors:
     """Yield the errors in the init containers.
 
     main: the main containers of the pod.
@@ -94,7 +96,7 @@ def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Co
     for i, container in enumerate(containers):
         place = f"{path}[{i}]"
         yield from _validate_common_fields(place, container, pod)
-        yield from _restart_policy(place, container)
+        yield from _validate_restart_policy(place, container)
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
         elif container.name:
@@ -118,7 +120,7 @@ def init_containers(path: str, containers: tuple[Container, ...], main: tuple[Co
                 yield invalid(f"{place}.resizePolicy[{j}].restartPolicy", policy.restart_policy, sentence)
 
 
-def ephemeral_containers(
+def validate_ephemeral_containers(
     path: str, containers: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
 ) -> Errors:
     """Yield the errors in the ephemeral containers.
@@ -130,7 +132,7 @@ def ephemeral_containers(
     for i, container in enumerate(containers):
         place = f"{path}[{i}]"
         yield from _validate_common_fields(place, container, pod)
-        yield from only_for_pods(place, container)
+        yield from validate_pod_only_fields(place, container)
         if container.name in seen:
             yield duplicate(f"{place}.name", container.name)
         seen.add(container.name)
@@ -149,7 +151,7 @@ def ephemeral_containers(
 _NO_CONTAINER = EphemeralContainer()
 
 
-def only_for_pods(path: str, container: Container) -> Errors:
+def validate_pod_only_fields(path: str, container: Container) -> Errors:
     """Yield the errors that are checked only in a pod, not in a pod template."""
     if container.image != container.image.strip():
         yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
@@ -169,21 +171,23 @@ def _validate_common_fields(path: str, container: Container, pod: PodFacts) -> E
         yield unsupported(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     yield from _validate_ports(f"{path}.ports", container.ports)
     yield from validate_environment(f"{path}.env", container.env)
-    yield from environment_from(f"{path}.envFrom", container.env_from)
+    yield from validate_environment_from(f"{path}.envFrom", container.env_from)
     yield from _validate_mounts(f"{path}.volumeMounts", container, pod.volumes)
     yield from _validate_devices(f"{path}.volumeDevices", container, pod.volumes)
-    yield from pull_policy(f"{path}.imagePullPolicy", container.image_pull_policy)
-    yield from container_resources(f"{path}.resources", container.resources, pod.claims)
-    yield from _resize_policy(f"{path}.resizePolicy", container.resize_policy, pod.restart_policy)
-    yield from container_context(f"{path}.securityContext", container.security_context, host_users=pod.host_users)
+    yield from validate_pull_policy(f"{path}.imagePullPolicy", container.image_pull_policy)
+    yield from validate_container_resources(f"{path}.resources", container.resources, pod.claims)
+    yield from _validate_resize_policy(f"{path}.resizePolicy", container.resize_policy, pod.restart_policy)
+    yield from validate_container_context(
+        f"{path}.securityContext", container.security_context, host_users=pod.host_users
+    )
 
 
 def _validate_hooks_and_probes(path: str, container: Container, pod: PodFacts) -> Errors:
     if container.lifecycle is not None:
         yield from validate_lifecycle(f"{path}.lifecycle", container.lifecycle, pod.grace_seconds, pod.os)
-    yield from liveness_or_startup(f"{path}.livenessProbe", container.liveness_probe)
+    yield from validate_liveness_or_startup(f"{path}.livenessProbe", container.liveness_probe)
     yield from validate_readiness(f"{path}.readinessProbe", container.readiness_probe)
-    yield from liveness_or_startup(f"{path}.startupProbe", container.startup_probe)
+    yield from validate_liveness_or_startup(f"{path}.startupProbe", container.startup_probe)
 
 
 def _validate_ports(path: str, ports: tuple[ContainerPort, ...]) -> Errors:
@@ -242,10 +246,10 @@ def _validate_mounts(path: str, container: Container, volumes: Mapping[str, Volu
         if mount.mount_path in device_paths:
             sentence = "must not already exist as a path in volumeDevices"
             yield invalid(f"{place}.mountPath", mount.mount_path, sentence)
-        yield from _mount_options(path, place, mount, container)
+        yield from _validate_mount_options(path, place, mount, container)
 
 
-def _mount_options(path: str, place: str, mount: VolumeMount, container: Container) -> Errors:
+def _validate_mount_options(path: str, place: str, mount: VolumeMount, container: Container) -> Errors:
     if mount.sub_path:
         yield from paths.validate_relative_path(f"{path}.subPath", mount.sub_path)
     if mount.sub_path_expr:
@@ -307,7 +311,7 @@ def _validate_device(path: str, device: VolumeDevice, volumes: Mapping[str, Volu
         yield invalid(f"{path}.devicePath", device.device_path, "can not contain backsteps ('..')")
 
 
-def _resize_policy(path: str, policies: tuple[ContainerResizePolicy, ...], restart_policy: str) -> Errors:
+def _validate_resize_policy(path: str, policies: tuple[ContainerResizePolicy, ...], restart_policy: str) -> Errors:
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         if policy.resource_name in seen:
@@ -325,7 +329,7 @@ def _resize_policy(path: str, policies: tuple[ContainerResizePolicy, ...], resta
             yield invalid(path, policy.restart_policy, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
-def _restart_policy(path: str, container: Container) -> Errors:
+def _validate_restart_policy(path: str, container: Container) -> Errors:
     policy, rules = container.restart_policy, container.restart_policy_rules
     if policy is None:
         if rules:
@@ -335,10 +339,10 @@ def _restart_policy(path: str, container: Container) -> Errors:
     if len(rules) > _MAX_RESTART_RULES:
         yield too_many(f"{path}.restartPolicyRules", len(rules), _MAX_RESTART_RULES)
     for i, rule in enumerate(rules):
-        yield from _restart_rule(f"{path}.restartPolicyRules[{i}]", rule)
+        yield from _validate_restart_rule(f"{path}.restartPolicyRules[{i}]", rule)
 
 
-def _restart_rule(path: str, rule: ContainerRestartRule) -> Errors:
+def _validate_restart_rule(path: str, rule: ContainerRestartRule) -> Errors:
     if rule.action not in _RESTART_ACTIONS:
         yield unsupported(f"{path}.action", rule.action, _RESTART_ACTIONS)
     codes = rule.exit_codes

@@ -51,7 +51,7 @@ def validate_environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
             yield from _validate_value_from(f"{place}.valueFrom", variable.value_from, has_value=bool(variable.value))
 
 
-def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
+def validate_environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
     """Yield the errors in a container's `envFrom`."""
     for i, source in enumerate(sources):
         place = f"{path}[{i}]"
@@ -74,7 +74,7 @@ def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
             yield invalid(path, "", "may not have more than one field specified at a time")
 
 
-def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[str]) -> Errors:
+def validate_field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[str]) -> Errors:
     """Yield the errors in a reference to a field of the pod.
 
     fields: the fields that are allowed here.
@@ -99,7 +99,7 @@ def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[
             yield unsupported(f"{path}.fieldPath", field, sorted(fields))
 
 
-def resource_selector(path: str, selector: ResourceFieldSelector, *, needs_container: bool) -> Errors:
+def validate_resource_selector(path: str, selector: ResourceFieldSelector, *, needs_container: bool) -> Errors:
     """Yield the errors in a reference to a request or limit of a container."""
     if needs_container and not selector.container_name:
         yield required(f"{path}.containerName")
@@ -141,10 +141,12 @@ def _validate_value_from(path: str, source: EnvVarSource, *, has_value: bool) ->
     number = 0
     if source.field_ref is not None:
         number += 1
-        yield from field_selector(f"{path}.fieldRef", source.field_ref, _ENV_FIELDS)
+        yield from validate_field_selector(f"{path}.fieldRef", source.field_ref, _ENV_FIELDS)
     if source.resource_field_ref is not None:
         number += 1
-        yield from resource_selector(f"{path}.resourceFieldRef", source.resource_field_ref, needs_container=False)
+        yield from validate_resource_selector(
+            f"{path}.resourceFieldRef", source.resource_field_ref, needs_container=False
+        )
     if source.config_map_key_ref is not None:
         number += 1
         yield from _validate_key(
@@ -185,4 +187,4 @@ def _validate_file_key(path: str, selector: FileKeySelector) -> Errors:
     if not selector.path:
         yield required(f"{path}.path")
     else:
-        yield from paths.no_backsteps(f"{path}.path", selector.path)
+        yield from paths.validate_no_backsteps(f"{path}.path", selector.path)

@@ -19,9 +19,9 @@ from muster.api.validation.fields import (
     forbidden,
     invalid,
     make_errors,
-    not_negative,
     required,
     unsupported,
+    validate_not_negative,
 )
 
 _REAL_TIME = [f"SIGRTMIN+{n}" for n in range(1, 16)] + [f"SIGRTMAX-{n}" for n in range(1, 15)]
@@ -34,7 +34,7 @@ STOP_SIGNALS = frozenset(_REAL_TIME) | {
 _WINDOWS_STOP_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
-def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
+def validate_liveness_or_startup(path: str, probe: Probe | None) -> Errors:
     """Yield the errors in a liveness or startup probe, whose failure ends the container."""
     if probe is None:
         return
@@ -80,11 +80,11 @@ def validate_port(path: str, value: int | str) -> Errors:
 
 def _validate_probe(path: str, probe: Probe) -> Errors:
     yield from _validate_handler(path, probe, None)
-    yield from not_negative(f"{path}.initialDelaySeconds", probe.initial_delay_seconds)
-    yield from not_negative(f"{path}.timeoutSeconds", probe.timeout_seconds)
-    yield from not_negative(f"{path}.periodSeconds", probe.period_seconds)
-    yield from not_negative(f"{path}.successThreshold", probe.success_threshold)
-    yield from not_negative(f"{path}.failureThreshold", probe.failure_threshold)
+    yield from validate_not_negative(f"{path}.initialDelaySeconds", probe.initial_delay_seconds)
+    yield from validate_not_negative(f"{path}.timeoutSeconds", probe.timeout_seconds)
+    yield from validate_not_negative(f"{path}.periodSeconds", probe.period_seconds)
+    yield from validate_not_negative(f"{path}.successThreshold", probe.success_threshold)
+    yield from validate_not_negative(f"{path}.failureThreshold", probe.failure_threshold)
     seconds = probe.termination_grace_period_seconds
     if seconds is not None and seconds <= 0:
         yield invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
@@ -92,14 +92,14 @@ def _validate_probe(path: str, probe: Probe) -> Errors:
 
 def _validate_handler(path: str, handler: Probe | LifecycleHandler, grace_seconds: int | None) -> Errors:
     actions: list[tuple[str, Any, Callable[[str, Any], Errors]]] = [
-        ("exec", handler.exec, _exec),
+        ("exec", handler.exec, _validate_exec),
         ("httpGet", handler.http_get, _validate_http_get),
         ("tcpSocket", handler.tcp_socket, _validate_tcp_socket),
     ]
     if isinstance(handler, Probe):
         actions.append(("grpc", handler.grpc, _validate_grpc))
     else:
-        actions.append(("sleep", handler.sleep, lambda place, action: _sleep(place, action, grace_seconds)))
+        actions.append(("sleep", handler.sleep, lambda place, action: _validate_sleep(place, action, grace_seconds)))
     given = [entry for entry in actions if entry[1] is not None]
     if not given:
         yield required(path, "must specify a handler type")
@@ -110,7 +110,7 @@ def _validate_handler(path: str, handler: Probe | LifecycleHandler, grace_second
             yield from rule(f"{path}.{field}", action)
 
 
-def _exec(path: str, action: ExecAction) -> Errors:
+def _validate_exec(path: str, action: ExecAction) -> Errors:
     if not action.command:
         yield required(f"{path}.command")
 
@@ -133,7 +133,7 @@ def _validate_grpc(path: str, action: GRPCAction) -> Errors:
     yield from validate_port(f"{path}.port", action.port)
 
 
-def _sleep(path: str, action: SleepAction, grace_seconds: int | None) -> Errors:
+def _validate_sleep(path: str, action: SleepAction, grace_seconds: int | None) -> Errors:
     if grace_seconds is not None and not 0 <= action.seconds <= grace_seconds:
         sentence = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_seconds})"
         yield invalid(path, action.seconds, sentence)

@@ -25,7 +25,7 @@ from muster.api.validation.fields import (
     unsupported,
     validate_positive,
 )
-from muster.api.validation.metadata import label_key, label_selector
+from muster.api.validation.metadata import validate_label_key, validate_label_selector
 
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NODE_POLICIES = ("Honor", "Ignore")
@@ -51,13 +51,13 @@ def validate_tolerations(path: str, tolerations: tuple[Toleration, ...]) -> Erro
         yield from _validate_toleration(f"{path}[{i}]", toleration)
 
 
-def taint_effect(path: str, effect: str) -> Errors:
+def validate_taint_effect(path: str, effect: str) -> Errors:
     """Yield the errors in the effect of a taint."""
     if effect not in TAINT_EFFECTS:
         yield unsupported(path, effect, TAINT_EFFECTS)
 
 
-def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
+def validate_scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
     """Yield the errors in the scheduling gates of a pod."""
     seen: set[str] = set()
     for i, gate in enumerate(gates):
@@ -67,22 +67,24 @@ def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
         seen.add(gate.name)
 
 
-def spread_constraints(path: str, constraints: tuple[TopologySpreadConstraint, ...]) -> Errors:
+def validate_spread_constraints(path: str, constraints: tuple[TopologySpreadConstraint, ...]) -> Errors:
     """Check the topology spread constraints."""
     for i, constraint in enumerate(constraints):
-        yield from _spread_constraint(f"{path}[{i}]", constraint, constraints[i + 1 :])
+        yield from _validate_spread_constraint(f"{path}[{i}]", constraint, constraints[i + 1 :])
 
 
 def _validate_node_affinity(path: str, wishes: NodeAffinity) -> Errors:
     if wishes.required_during_scheduling_ignored_during_execution is not None:
-        yield from node_selector(f"{path}.{_REQUIRED}", wishes.required_during_scheduling_ignored_during_execution)
+        yield from validate_node_selector(
+            f"{path}.{_REQUIRED}", wishes.required_during_scheduling_ignored_during_execution
+        )
     for i, term in enumerate(wishes.preferred_during_scheduling_ignored_during_execution):
         place = f"{path}.{_PREFERRED}[{i}]"
         yield from _validate_weight(place, term.weight)
         yield from _validate_term(f"{place}.preference", term.preference, check_values=False)
 
 
-def node_selector(path: str, selector: NodeSelector) -> Errors:
+def validate_node_selector(path: str, selector: NodeSelector) -> Errors:
     """Check a node selector."""
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
@@ -114,7 +116,7 @@ def _validate_expression(path: str, expression: NodeSelectorRequirement, *, chec
             yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
         yield invalid(f"{path}.operator", expression.operator, "not a valid selector operator")
-    yield from label_key(f"{path}.key", expression.key)
+    yield from validate_label_key(f"{path}.key", expression.key)
     if check_values:
         for i, value in enumerate(expression.values):
             yield from make_errors(f"{path}.values[{i}]", value, names.label_value(value))
@@ -143,14 +145,14 @@ def _validate_pod_affinity(path: str, wishes: PodAffinity | PodAntiAffinity) -> 
 
 
 def _validate_pod_term(path: str, term: PodAffinityTerm) -> Errors:
-    yield from label_selector(f"{path}.labelSelector", term.label_selector)
-    yield from label_selector(f"{path}.namespaceSelector", term.namespace_selector)
+    yield from validate_label_selector(f"{path}.labelSelector", term.label_selector)
+    yield from validate_label_selector(f"{path}.namespaceSelector", term.namespace_selector)
     for name in term.namespaces:
         yield from make_errors(f"{path}.namespace", name, names.dns_label(name))
     yield from _validate_label_keys(path, term.match_label_keys, term.mismatch_label_keys, term.label_selector)
     if not term.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
-    yield from label_key(f"{path}.topologyKey", term.topology_key)
+    yield from validate_label_key(f"{path}.topologyKey", term.topology_key)
 
 
 def _validate_label_keys(
@@ -161,7 +163,7 @@ def _validate_label_keys(
             yield forbidden(f"{path}.{field}", "must not be specified when labelSelector is not set")
             continue
         for i, key in enumerate(keys):
-            yield from label_key(f"{path}.{field}[{i}]", key)
+            yield from validate_label_key(f"{path}.{field}[{i}]", key)
     if selector is not None:
         asked = set(selector.match_labels)
         for expression in selector.match_expressions:
@@ -177,7 +179,7 @@ def _validate_label_keys(
 
 def _validate_toleration(path: str, toleration: Toleration) -> Errors:
     if toleration.key:
-        yield from label_key(f"{path}.key", toleration.key)
+        yield from validate_label_key(f"{path}.key", toleration.key)
     elif toleration.operator != "Exists":
         sentence = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid(f"{path}.operator", toleration.operator, sentence)
@@ -186,7 +188,7 @@ def _validate_toleration(path: str, toleration: Toleration) -> Errors:
         yield invalid(f"{path}.effect", toleration.effect, sentence)
     yield from _validate_toleration_value(path, toleration)
     if toleration.effect:
-        yield from taint_effect(f"{path}.effect", toleration.effect)
+        yield from validate_taint_effect(f"{path}.effect", toleration.effect)
 
 
 def _validate_toleration_value(path: str, toleration: Toleration) -> Errors:
@@ -201,7 +203,7 @@ def _validate_toleration_value(path: str, toleration: Toleration) -> Errors:
         yield unsupported(f"{path}.operator", toleration.operator, ("Equal", "Exists"))
 
 
-def _spread_constraint(
+def _validate_spread_constraint(
     path: str, constraint: TopologySpreadConstraint, others: tuple[TopologySpreadConstraint, ...]
 ) -> Errors:
     yield from validate_positive(f"{path}.maxSkew", constraint.max_skew)
@@ -225,4 +227,4 @@ def _spread_constraint(
         if policy is not None and policy not in _NODE_POLICIES:
             yield unsupported(f"{path}.{field}", policy, _NODE_POLICIES)
     yield from _validate_label_keys(path, constraint.match_label_keys, (), constraint.label_selector)
-    yield from label_selector(f"{path}.labelSelector", constraint.label_selector)
+    yield from validate_label_selector(f"{path}.labelSelector", constraint.label_selector)

@@ -18,21 +18,21 @@ from muster.api.core import (
 )
 from muster.api.status import FieldError
 from muster.api.validation import names
-from muster.api.validation.addresses import ip_address, one_of_each_family
+from muster.api.validation.addresses import validate_address_families, validate_ip_address
 from muster.api.validation.fields import (
     Errors,
     forbidden,
     invalid,
     make_errors,
-    not_negative,
     required,
     unsupported,
     validate_immutable,
+    validate_not_negative,
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
-from muster.api.validation.pods.containers import only_for_pods
+from muster.api.validation.pods.containers import validate_pod_only_fields
 from muster.api.validation.pods.placement import validate_tolerations
-from muster.api.validation.pods.podspec import MAX_INT32, pod_annotations, pod_spec
+from muster.api.validation.pods.podspec import MAX_INT32, validate_pod_annotations, validate_pod_spec
 
 _UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
@@ -44,12 +44,12 @@ _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 def validate_create(pod: Pod) -> list[FieldError]:
     """Return the errors in a new pod with its defaults."""
-    return list(_create(pod))
+    return list(_validate_create(pod))
 
 
 def validate_update(new: Pod, old: Pod) -> list[FieldError]:
     """Return the errors in a change of a pod. Its metadata and few other fields may change."""
-    return list(_update(new, old))
+    return list(_validate_update(new, old))
 
 
 def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
@@ -62,7 +62,7 @@ def validate_binding(binding: Binding) -> list[FieldError]:
     return list(_validate_binding(binding))
 
 
-def _create(pod: Pod) -> Errors:
+def _validate_create(pod: Pod) -> Errors:
     yield from new_metadata(pod.metadata, names.dns_subdomain)
     yield from _validate_spec(pod)
     if pod.spec.ephemeral_containers:
@@ -72,8 +72,8 @@ def _create(pod: Pod) -> Errors:
 
 
 def _validate_spec(pod: Pod) -> Errors:
-    yield from pod_annotations("metadata.annotations", pod.metadata.annotations)
-    yield from pod_spec("spec", pod.spec, pod.metadata.name, is_pod=True)
+    yield from validate_pod_annotations("metadata.annotations", pod.metadata.annotations)
+    yield from validate_pod_spec("spec", pod.spec, pod.metadata.name, is_pod=True)
     if not pod.spec.service_account_name:
         for i, volume in enumerate(pod.spec.volumes):
             for j, source in enumerate(volume.projected.sources if volume.projected is not None else ()):
@@ -81,9 +81,9 @@ def _validate_spec(pod: Pod) -> Errors:
                     place = f"spec.volumes[{i}].projected.sources[{j}].serviceAccountToken"
                     yield forbidden(place, "must not be specified when serviceAccountName is not set")
     for i, container in enumerate(pod.spec.containers):
-        yield from only_for_pods(f"spec.containers[{i}]", container)
+        yield from validate_pod_only_fields(f"spec.containers[{i}]", container)
     for i, container in enumerate(pod.spec.init_containers):
-        yield from only_for_pods(f"spec.initContainers[{i}]", container)
+        yield from validate_pod_only_fields(f"spec.initContainers[{i}]", container)
 
 
 def _validate_binding(binding: Binding) -> Errors:
@@ -93,7 +93,7 @@ def _validate_binding(binding: Binding) -> Errors:
         yield required("target.name")
 
 
-def _update(new: Pod, old: Pod) -> Errors:
+def _validate_update(new: Pod, old: Pod) -> Errors:
     yield from changed_metadata(new.metadata, old.metadata)
     yield from _validate_spec(new)
     for field, now, before in (
@@ -241,7 +241,7 @@ def _validate_status_update(new: Pod, old: Pod) -> Errors:
     nominated = status.nominated_node_name
     if nominated and nominated != before.nominated_node_name:
         yield from make_errors("status.nominatedNodeName", nominated, names.dns_subdomain(nominated))
-    yield from not_negative("status.observedGeneration", status.observed_generation)
+    yield from validate_not_negative("status.observedGeneration", status.observed_generation)
     yield from validate_immutable("status.qosClass", status.qos_class, before.qos_class)
     yield from _validate_container_states(status, old)
     yield from _validate_addresses(status, before)
@@ -271,7 +271,10 @@ def _validate_container_states(status: PodStatus, old: Pod) -> Errors:
 
 
 def _may_restart(status: ContainerStatus, container: Container | None, spec: PodSpec) -> bool:
-    """Return whether a container with this status may run again. An ephemeral container (None) never does."""
+    """Return whether a container with this status has not terminated, or may restart.
+
+    container: None for an ephemeral container, which never restarts.
+    """
     ended = status.state.terminated
     if ended is None:
         return True
@@ -291,13 +294,13 @@ def _may_restart(status: ContainerStatus, container: Container | None, spec: Pod
 def _validate_addresses(status: PodStatus, before: PodStatus) -> Errors:
     pod_ips = tuple(address.ip for address in status.pod_ips)
     for i, ip in enumerate(pod_ips):
-        yield from ip_address(f"status.podIPs[{i}]", ip, tuple(address.ip for address in before.pod_ips))
-    yield from one_of_each_family("status.podIPs", pod_ips)
+        yield from validate_ip_address(f"status.podIPs[{i}]", ip, tuple(address.ip for address in before.pod_ips))
+    yield from validate_address_families("status.podIPs", pod_ips)
     if not status.host_ips:
         return
     if status.host_ip != status.host_ips[0].ip:
         yield invalid("status.hostIPs[0].ip", status.host_ips[0].ip, "must be equal to `hostIP`")
     host_ips = tuple(address.ip for address in status.host_ips)
     for i, ip in enumerate(host_ips):
-        yield from ip_address(f"status.hostIPs[{i}]", ip, tuple(address.ip for address in before.host_ips))
-    yield from one_of_each_family("status.hostIPs", host_ips)
+        yield from validate_ip_address(f"status.hostIPs[{i}]", ip, tuple(address.ip for address in before.host_ips))
+    yield from validate_address_families("status.hostIPs", host_ips)

@@ -14,7 +14,7 @@ from muster.api.core import (
 )
 from muster.api.pods import pod_requests
 from muster.api.validation import metadata, names
-from muster.api.validation.addresses import ip_address
+from muster.api.validation.addresses import validate_ip_address
 from muster.api.validation.fields import (
     Errors,
     duplicate,
@@ -27,9 +27,14 @@ from muster.api.validation.fields import (
     unsupported,
 )
 from muster.api.validation.pods import placement, security
-from muster.api.validation.pods.containers import PodFacts, ephemeral_containers, init_containers, validate_containers
+from muster.api.validation.pods.containers import (
+    PodFacts,
+    validate_containers,
+    validate_ephemeral_containers,
+    validate_init_containers,
+)
 from muster.api.validation.pods.volumes import sort_out_volumes
-from muster.api.validation.resources import container_resources, pod_resources
+from muster.api.validation.resources import validate_container_resources, validate_pod_resources
 from muster.api.values.quantity import QuantityError, format_amount, format_canonical, parse_amount
 
 MAX_INT32 = 2**31 - 1
@@ -44,24 +49,24 @@ _MAX_HOSTNAME = 64
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def pod_template(path: str, template: PodTemplateSpec) -> Errors:
+def validate_pod_template(path: str, template: PodTemplateSpec) -> Errors:
     """Yield the errors in the template of a controller."""
     yield from metadata.validate_labels(f"{path}.labels", template.metadata.labels)
     yield from metadata.validate_annotations(f"{path}.annotations", template.metadata.annotations)
-    yield from pod_annotations(f"{path}.annotations", template.metadata.annotations)
-    yield from pod_spec(f"{path}.spec", template.spec)
+    yield from validate_pod_annotations(f"{path}.annotations", template.metadata.annotations)
+    yield from validate_pod_spec(f"{path}.spec", template.spec)
     if template.spec.ephemeral_containers:
         yield forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
-def pod_annotations(path: str, annotations: dict[str, str]) -> Errors:
+def validate_pod_annotations(path: str, annotations: dict[str, str]) -> Errors:
     """Check the annotation of a pod's deletion cost, which must be a 32-bit integer."""
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not _is_int32(cost):
         yield invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer")
 
 
-def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = False) -> Errors:
+def validate_pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = False) -> Errors:
     """Yield the errors in a spec with its defaults.
 
     pod_name, is_pod: set for the spec of a pod, not of a template.
@@ -80,30 +85,32 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
     )
     yield from _validate_resource_claims(f"{path}.resourceClaims", spec.resource_claims)
     yield from validate_containers(f"{path}.containers", spec.containers, facts)
-    yield from init_containers(f"{path}.initContainers", spec.init_containers, spec.containers, facts)
+    yield from validate_init_containers(f"{path}.initContainers", spec.init_containers, spec.containers, facts)
     others = (*spec.containers, *spec.init_containers)
-    yield from ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, others, facts)
+    yield from validate_ephemeral_containers(f"{path}.ephemeralContainers", spec.ephemeral_containers, others, facts)
     if spec.resources is not None:
         yield from _validate_pod_resources(f"{path}.resources", spec, spec.resources, facts)
     yield from _validate_host_network_ports(f"{path}.containers", spec, is_pod=is_pod)
     yield from _validate_choice(f"{path}.restartPolicy", spec.restart_policy, _RESTART_POLICIES)
     yield from _validate_choice(f"{path}.dnsPolicy", spec.dns_policy, _DNS_POLICIES)
     yield from metadata.validate_labels(f"{path}.nodeSelector", spec.node_selector)
-    yield from security.pod_context(f"{path}.securityContext", spec)
+    yield from security.validate_pod_context(f"{path}.securityContext", spec)
     yield from placement.validate_affinity(f"{path}.affinity", spec.affinity)
     yield from _validate_dns_config(f"{path}.dnsConfig", spec.dns_config, spec.dns_policy)
     for i, gate in enumerate(spec.readiness_gates):
         messages = names.label_key(gate.condition_type)
         yield from make_errors(f"{path}.readinessGates[{i}].conditionType", gate.condition_type, messages)
-    yield from placement.scheduling_gates(f"{path}.schedulingGates", spec.scheduling_gates)
-    yield from placement.spread_constraints(f"{path}.topologySpreadConstraints", spec.topology_spread_constraints)
+    yield from placement.validate_scheduling_gates(f"{path}.schedulingGates", spec.scheduling_gates)
+    yield from placement.validate_spread_constraints(
+        f"{path}.topologySpreadConstraints", spec.topology_spread_constraints
+    )
     yield from _validate_host_users(path, spec)
     yield from _validate_names(path, spec)
     yield from placement.validate_tolerations(f"{path}.tolerations", spec.tolerations)
     yield from _validate_host_aliases(f"{path}.hostAliases", spec.host_aliases)
     yield from _validate_classes(path, spec)
     if spec.overhead:
-        yield from container_resources(f"{path}.overhead", ResourceRequirements(limits=spec.overhead), ())
+        yield from validate_container_resources(f"{path}.overhead", ResourceRequirements(limits=spec.overhead), ())
     yield from _validate_operating_system(path, spec)
     yield from _validate_scheduling_group(path, spec)
     yield from _validate_env_files(path, spec)
@@ -162,7 +169,7 @@ def _validate_pod_resources(path: str, spec: PodSpec, resources: ResourceRequire
         return
     if resources.claims:
         yield forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
-    yield from pod_resources(path, resources, facts.claims)
+    yield from validate_pod_resources(path, resources, facts.claims)
     try:
         together = pod_requests(PodSpec(containers=spec.containers, init_containers=spec.init_containers))
         yield from _validate_consistency(path, spec, resources, together)
@@ -173,7 +180,7 @@ def _validate_pod_resources(path: str, spec: PodSpec, resources: ResourceRequire
 def _validate_consistency(
     path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]
 ) -> Errors:
-    """Check that the pod requests at least as much as its containers, and that no container's limit exceeds its own."""
+    """Check that the pod requests at least as much as its containers, and that its limit is at least each of theirs."""
     for resource, number in together.items():
         asked = resources.requests.get(resource)
         if asked is not None and number > parse_amount(resource, asked):
@@ -212,7 +219,7 @@ def _validate_dns_config(path: str, config: PodDNSConfig | None, policy: str) ->
         sentence = f"must not have more than {_MAX_NAMESERVERS} nameservers"
         yield invalid(f"{path}.nameservers", config.nameservers, sentence)
     for i, server in enumerate(config.nameservers):
-        yield from ip_address(f"{path}.nameservers[{i}]", server)
+        yield from validate_ip_address(f"{path}.nameservers[{i}]", server)
     if len(config.searches) > _MAX_SEARCHES:
         sentence = f"must not have more than {_MAX_SEARCHES} search paths"
         yield invalid(f"{path}.searches", config.searches, sentence)
@@ -269,7 +276,7 @@ def _validate_names(path: str, spec: PodSpec) -> Errors:
 
 def _validate_host_aliases(path: str, aliases: tuple[HostAlias, ...]) -> Errors:
     for i, alias in enumerate(aliases):
-        yield from ip_address(f"{path}[{i}].ip", alias.ip)
+        yield from validate_ip_address(f"{path}[{i}].ip", alias.ip)
         for j, name in enumerate(alias.hostnames):
             yield from make_errors(f"{path}[{i}].hostnames[{j}]", name, names.dns_subdomain(name))
 
@@ -282,10 +289,10 @@ def _validate_classes(path: str, spec: PodSpec) -> Errors:
         messages = names.dns_subdomain(spec.runtime_class_name)
         yield from make_errors(f"{path}.runtimeClassName", spec.runtime_class_name, messages)
     if spec.preemption_policy is not None:
-        yield from preemption_policy(f"{path}.preemptionPolicy", spec.preemption_policy)
+        yield from validate_preemption_policy(f"{path}.preemptionPolicy", spec.preemption_policy)
 
 
-def preemption_policy(path: str, policy: str) -> Errors:
+def validate_preemption_policy(path: str, policy: str) -> Errors:
     """Check the preemption policy."""
     yield from _validate_choice(path, policy, _PREEMPTION_POLICIES)
 
@@ -298,10 +305,10 @@ def _validate_operating_system(path: str, spec: PodSpec) -> Errors:
     elif spec.os.name not in ("linux", "windows"):
         yield unsupported(f"{path}.os", spec.os.name, ("linux", "windows"))
     else:
-        yield from security.operating_system(f"{path}.securityContext", spec.os.name, spec.security_context)
+        yield from security.validate_operating_system(f"{path}.securityContext", spec.os.name, spec.security_context)
         for place, container in containers_with_path(path, spec):
             context = container.security_context
-            yield from security.operating_system(f"{place}.securityContext", spec.os.name, context)
+            yield from security.validate_operating_system(f"{place}.securityContext", spec.os.name, context)
 
 
 def _validate_scheduling_group(path: str, spec: PodSpec) -> Errors:

@@ -43,7 +43,7 @@ _NOT_ON_WINDOWS = {
 }
 
 
-def container_context(path: str, context: SecurityContext | None, *, host_users: bool) -> Errors:
+def validate_container_context(path: str, context: SecurityContext | None, *, host_users: bool) -> Errors:
     """Check the security context of a container."""
     if context is None:
         return
@@ -63,7 +63,7 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
     yield from _validate_app_armor(f"{path}.appArmorProfile", context.app_armor_profile)
 
 
-def pod_context(path: str, spec: PodSpec) -> Errors:
+def validate_pod_context(path: str, spec: PodSpec) -> Errors:
     """Check the security context of a pod.
 
     path: the path of `securityContext`.
@@ -93,7 +93,9 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
     )
 
 
-def operating_system(path: str, os: str | None, context: SecurityContext | PodSecurityContext | None) -> Errors:
+def validate_operating_system(
+    path: str, os: str | None, context: SecurityContext | PodSecurityContext | None
+) -> Errors:
     """Check that no field belongs to another operating system than the pod's."""
     if context is None:
         return

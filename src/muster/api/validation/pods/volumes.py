@@ -36,7 +36,7 @@ from muster.api.validation.fields import (
     required,
     unsupported,
 )
-from muster.api.validation.pods.environment import VOLUME_FIELDS, field_selector, resource_selector
+from muster.api.validation.pods.environment import VOLUME_FIELDS, validate_field_selector, validate_resource_selector
 from muster.api.validation.resources import validate_amount
 from muster.api.values.quantity import QuantityError, parse
 
@@ -61,7 +61,7 @@ def sort_out_volumes(
     return good, errors
 
 
-def pull_policy(path: str, policy: str) -> Errors:
+def validate_pull_policy(path: str, policy: str) -> Errors:
     """Check an image pull policy."""
     if not policy:
         yield required(path)
@@ -127,7 +127,7 @@ def _validate_host_path(path: str, source: HostPathVolumeSource) -> Errors:
     if not source.path:
         yield required(f"{path}.path")
     else:
-        yield from paths.no_backsteps(f"{path}.path", source.path)
+        yield from paths.validate_no_backsteps(f"{path}.path", source.path)
         if source.type is not None and source.type not in _HOST_PATH_TYPES:
             yield unsupported(f"{path}.type", source.type, _HOST_PATH_TYPES)
 
@@ -135,14 +135,14 @@ def _validate_host_path(path: str, source: HostPathVolumeSource) -> Errors:
 def _validate_secret(path: str, source: SecretVolumeSource) -> Errors:
     if not source.secret_name:
         yield required(f"{path}.secretName")
-    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from paths.validate_file_mode(f"{path}.defaultMode", source.default_mode)
     yield from _validate_items(f"{path}.items", source.items)
 
 
 def _validate_config_map(path: str, source: ConfigMapVolumeSource) -> Errors:
     if not source.name:
         yield required(f"{path}.name")
-    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from paths.validate_file_mode(f"{path}.defaultMode", source.default_mode)
     yield from _validate_items(f"{path}.items", source.items)
 
 
@@ -156,12 +156,12 @@ def _validate_item(path: str, item: KeyToPath) -> Errors:
         yield required(f"{path}.key")
     if not item.path:
         yield required(f"{path}.path")
-    yield from paths.inside_and_not_reserved(f"{path}.path", item.path)
-    yield from paths.file_mode(f"{path}.mode", item.mode)
+    yield from paths.validate_path_in_volume(f"{path}.path", item.path)
+    yield from paths.validate_file_mode(f"{path}.mode", item.mode)
 
 
 def _validate_downward_api(path: str, source: DownwardAPIVolumeSource) -> Errors:
-    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from paths.validate_file_mode(f"{path}.defaultMode", source.default_mode)
     for file in source.items:
         yield from _validate_downward_file(path, file)
 
@@ -169,20 +169,20 @@ def _validate_downward_api(path: str, source: DownwardAPIVolumeSource) -> Errors
 def _validate_downward_file(path: str, file: DownwardAPIVolumeFile) -> Errors:
     if not file.path:
         yield required(f"{path}.path")
-    yield from paths.inside_and_not_reserved(f"{path}.path", file.path)
+    yield from paths.validate_path_in_volume(f"{path}.path", file.path)
     if file.field_ref is not None:
-        yield from field_selector(f"{path}.fieldRef", file.field_ref, VOLUME_FIELDS)
+        yield from validate_field_selector(f"{path}.fieldRef", file.field_ref, VOLUME_FIELDS)
         if file.resource_field_ref is not None:
             yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif file.resource_field_ref is not None:
-        yield from resource_selector(f"{path}.resourceFieldRef", file.resource_field_ref, needs_container=True)
+        yield from validate_resource_selector(f"{path}.resourceFieldRef", file.resource_field_ref, needs_container=True)
     else:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
-    yield from paths.file_mode(f"{path}.mode", file.mode)
+    yield from paths.validate_file_mode(f"{path}.mode", file.mode)
 
 
 def _validate_projected_source(path: str, source: ProjectedVolumeSource) -> Errors:
-    yield from paths.file_mode(f"{path}.defaultMode", source.default_mode)
+    yield from paths.validate_file_mode(f"{path}.defaultMode", source.default_mode)
     seen: set[str] = set()
     for i, projection in enumerate(source.sources):
         place = f"{path}.sources[{i}]"
@@ -226,7 +226,7 @@ def _validate_token(path: str, place: str, token: ServiceAccountTokenProjection)
     if not token.path:
         yield required(f"{path}.path")
     else:
-        yield from paths.inside_and_not_reserved(f"{path}.path", token.path)
+        yield from paths.validate_path_in_volume(f"{path}.path", token.path)
 
 
 def _validate_claim(path: str, source: PersistentVolumeClaimVolumeSource) -> Errors:
@@ -244,7 +244,7 @@ def _validate_nfs(path: str, source: NFSVolumeSource) -> Errors:
 
 
 def _validate_image(path: str, source: ImageVolumeSource) -> Errors:
-    yield from pull_policy(f"{path}.pullPolicy", source.pull_policy)
+    yield from validate_pull_policy(f"{path}.pullPolicy", source.pull_policy)
 
 
 def _validate_ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
@@ -258,7 +258,7 @@ def _validate_ephemeral(path: str, source: EphemeralVolumeSource) -> Errors:
     for field in ("name", "generate_name", "namespace", "owner_references", "finalizers"):
         if getattr(meta, field) != getattr(ObjectMeta(), field):
             yield forbidden(f"{template}.metadata.{_META_NAMES[field]}", "cannot be set")
-    yield from claim_spec(f"{template}.spec", source.volume_claim_template.spec)
+    yield from validate_claim_spec(f"{template}.spec", source.volume_claim_template.spec)
 
 
 _META_NAMES = {
@@ -270,11 +270,11 @@ _META_NAMES = {
 }
 
 
-def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
+def validate_claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
     """Check the spec of a claim on storage."""
     if not spec.access_modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
-    yield from metadata.label_selector(f"{path}.selector", spec.selector)
+    yield from metadata.validate_label_selector(f"{path}.selector", spec.selector)
     for mode in spec.access_modes:
         if mode not in ACCESS_MODES:
             yield unsupported(f"{path}.accessModes", mode, ACCESS_MODES)

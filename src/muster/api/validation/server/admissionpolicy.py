@@ -10,14 +10,14 @@ from muster.api.server.admissionregistration import (
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, invalid, required, unsupported
-from muster.api.validation.metadata import changed_metadata, label_selector, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label_selector
 from muster.api.validation.server.webhooks import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     Compile,
     accept_expression,
-    match_conditions,
-    rule_with_operations,
+    validate_match_conditions,
+    validate_rule_with_operations,
 )
 
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -62,8 +62,8 @@ def _validate_policy(spec: ValidatingAdmissionPolicySpec, compile: Compile) -> E
     else:
         if not spec.match_constraints.resource_rules:
             yield required("spec.matchConstraints.resourceRules")
-        yield from _match("spec.matchConstraints", spec.match_constraints)
-    yield from match_conditions("spec.matchConditions", spec.match_conditions, compile)
+        yield from _validate_match("spec.matchConstraints", spec.match_constraints)
+    yield from validate_match_conditions("spec.matchConditions", spec.match_conditions, compile)
     if not spec.validations and not spec.audit_annotations:
         yield required("spec.validations", "validations or auditAnnotations must be specified")
     yield from _validate_expressions(spec, compile)
@@ -92,17 +92,17 @@ def _validate_expressions(spec: ValidatingAdmissionPolicySpec, compile: Compile)
             yield invalid(f"spec.variables[{i}].expression", variable.expression, why)
 
 
-def _match(path: str, match: MatchResources) -> Errors:
+def _validate_match(path: str, match: MatchResources) -> Errors:
     if match.match_policy is not None and match.match_policy not in MATCH_POLICIES:
         yield unsupported(f"{path}.matchPolicy", match.match_policy, MATCH_POLICIES)
-    yield from label_selector(f"{path}.namespaceSelector", match.namespace_selector)
-    yield from label_selector(f"{path}.objectSelector", match.object_selector)
+    yield from validate_label_selector(f"{path}.namespaceSelector", match.namespace_selector)
+    yield from validate_label_selector(f"{path}.objectSelector", match.object_selector)
     for field, rules in (
         ("resourceRules", match.resource_rules),
         ("excludeResourceRules", match.exclude_resource_rules),
     ):
         for i, rule in enumerate(rules):
-            yield from rule_with_operations(f"{path}.{field}[{i}]", rule)
+            yield from validate_rule_with_operations(f"{path}.{field}[{i}]", rule)
 
 
 def _validate_binding(spec: ValidatingAdmissionPolicyBindingSpec) -> Errors:
@@ -115,7 +115,7 @@ def _validate_binding(spec: ValidatingAdmissionPolicyBindingSpec) -> Errors:
         if parameters.parameter_not_found_action is None:
             yield required("spec.paramRef.parameterNotFoundAction")
     if spec.match_resources is not None:
-        yield from _match("spec.matchResources", spec.match_resources)
+        yield from _validate_match("spec.matchResources", spec.match_resources)
     if not spec.validation_actions:
         yield required("spec.validationActions", "at least one validation action is required")
     for i, action in enumerate(spec.validation_actions):

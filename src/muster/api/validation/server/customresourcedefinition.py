@@ -37,7 +37,7 @@ from muster.api.validation.fields import (
 )
 from muster.api.validation.metadata import changed_metadata, new_metadata
 from muster.api.validation.server.structuralschema import validate_schema
-from muster.api.validation.server.webhooks import client_config, review_versions
+from muster.api.validation.server.webhooks import validate_client_config, validate_review_versions
 
 MAX_WARNING_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8
@@ -343,8 +343,8 @@ def _validate_conversion(conversion: CustomResourceConversion | None) -> Errors:
     if config is None:
         yield required(where, "required when strategy is set to Webhook")
     else:
-        yield from client_config(where, config)
+        yield from validate_client_config(where, config)
     if not versions:
         yield required(f"{path}.conversionReviewVersions")
     else:
-        yield from review_versions(f"{path}.conversionReviewVersions", versions)
+        yield from validate_review_versions(f"{path}.conversionReviewVersions", versions)

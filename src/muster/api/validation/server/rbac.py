@@ -15,7 +15,7 @@ from muster.api.server.rbac import (
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, invalid, make_errors, required, unsupported
-from muster.api.validation.metadata import changed_metadata, label_selector, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label_selector
 
 _Binding = RoleBinding | ClusterRoleBinding
 _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP, "ServiceAccount": ""}
@@ -65,7 +65,7 @@ def _validate_body(obj: Role | ClusterRole | _Binding, *, namespaced: bool) -> E
         if not selectors:
             yield required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil")
         for i, selector in enumerate(selectors):
-            yield from label_selector(f"{path}[{i}]", selector)
+            yield from validate_label_selector(f"{path}[{i}]", selector)
 
 
 def _validate_rule(path: str, rule: PolicyRule, *, namespaced: bool) -> Errors:

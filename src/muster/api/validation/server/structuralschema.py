@@ -170,14 +170,14 @@ def _list(path: str, schema: Schema) -> Errors:
     if kind in ("set", "map") and items.get("nullable"):
         yield forbidden(f"{path}.items.nullable", f"cannot be nullable when {LIST_TYPE} is {kind}")
     if kind == "set":
-        yield from _set_items(f"{path}.items", items)
+        yield from _validate_set_items(f"{path}.items", items)
     if kind == "map":
         yield from _map_items(path, keys, items)
     elif keys:
         yield invalid(f"{path}.{LIST_TYPE}", kind, f"must be map if {LIST_KEYS} is non-empty")
 
 
-def _set_items(path: str, items: Schema) -> Errors:
+def _validate_set_items(path: str, items: Schema) -> Errors:
     if items.get("type") == "object" and items.get(MAP_TYPE, "granular") == "granular":
         yield invalid(
             f"{path}.{MAP_TYPE}", items.get(MAP_TYPE), f"must be atomic as item of a list with {LIST_TYPE}=set"

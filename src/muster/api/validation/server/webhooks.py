@@ -24,7 +24,7 @@ from muster.api.validation.fields import (
     too_many,
     unsupported,
 )
-from muster.api.validation.metadata import changed_metadata, label_selector, new_metadata
+from muster.api.validation.metadata import changed_metadata, new_metadata, validate_label_selector
 
 Configuration = MutatingWebhookConfiguration | ValidatingWebhookConfiguration
 
@@ -60,7 +60,7 @@ def _validate_webhooks(webhooks: Sequence[ValidatingWebhook], compile: Compile) 
     for i, webhook in enumerate(webhooks):
         path = f"webhooks[{i}]"
         yield from _validate_webhook(path, webhook)
-        yield from match_conditions(f"{path}.matchConditions", webhook.match_conditions, compile)
+        yield from validate_match_conditions(f"{path}.matchConditions", webhook.match_conditions, compile)
         if webhook.name in seen:
             yield duplicate(f"{path}.name", webhook.name)
         seen.add(webhook.name)
@@ -69,7 +69,7 @@ def _validate_webhooks(webhooks: Sequence[ValidatingWebhook], compile: Compile) 
 def _validate_webhook(path: str, webhook: ValidatingWebhook) -> Errors:
     yield from _validate_qualified_name(f"{path}.name", webhook.name)
     for i, rule in enumerate(webhook.rules):
-        yield from rule_with_operations(f"{path}.rules[{i}]", rule)
+        yield from validate_rule_with_operations(f"{path}.rules[{i}]", rule)
     yield from _validate_choice(f"{path}.failurePolicy", webhook.failure_policy, FAILURE_POLICIES)
     yield from _validate_choice(f"{path}.matchPolicy", webhook.match_policy, MATCH_POLICIES)
     if webhook.side_effects is None:
@@ -80,12 +80,12 @@ def _validate_webhook(path: str, webhook: ValidatingWebhook) -> Errors:
         yield invalid(
             f"{path}.timeoutSeconds", webhook.timeout_seconds, "the timeout value must be between 1 and 30 seconds"
         )
-    yield from label_selector(f"{path}.namespaceSelector", webhook.namespace_selector)
-    yield from label_selector(f"{path}.objectSelector", webhook.object_selector)
+    yield from validate_label_selector(f"{path}.namespaceSelector", webhook.namespace_selector)
+    yield from validate_label_selector(f"{path}.objectSelector", webhook.object_selector)
     if isinstance(webhook, MutatingWebhook):
         yield from _validate_choice(f"{path}.reinvocationPolicy", webhook.reinvocation_policy, ("IfNeeded", "Never"))
-    yield from client_config(f"{path}.clientConfig", webhook.client_config)
-    yield from review_versions(f"{path}.admissionReviewVersions", webhook.admission_review_versions)
+    yield from validate_client_config(f"{path}.clientConfig", webhook.client_config)
+    yield from validate_review_versions(f"{path}.admissionReviewVersions", webhook.admission_review_versions)
 
 
 def _validate_choice(path: str, value: str | None, values: Iterable[str]) -> Errors:
@@ -103,7 +103,7 @@ def _validate_qualified_name(path: str, name: str) -> Errors:
         yield invalid(path, name, "should be a domain with at least three segments separated by dots")
 
 
-def review_versions(path: str, versions: Sequence[str]) -> Errors:
+def validate_review_versions(path: str, versions: Sequence[str]) -> Errors:
     """Yield the errors in `admissionReviewVersions`: at least one must be a version that the server can send."""
     if not versions:
         yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
@@ -116,7 +116,7 @@ def review_versions(path: str, versions: Sequence[str]) -> Errors:
         yield invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}")
 
 
-def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
+def validate_rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
     """Check a rule that matches requests."""
     for field, values in (
         ("apiGroups", rule.api_groups),
@@ -172,7 +172,7 @@ def _validate_resources(path: str, resources: Sequence[str]) -> Errors:
         yield invalid(path, resources, "if '*' is present, must not specify other resources without subresources")
 
 
-def client_config(path: str, config: WebhookClientConfig) -> Errors:
+def validate_client_config(path: str, config: WebhookClientConfig) -> Errors:
     """Check the address of a webhook."""
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
@@ -217,8 +217,9 @@ def _validate_service(path: str, service: ServiceReference) -> Errors:
 
 
 def _validate_service_path(path: str, value: str) -> Errors:
-    """Check the URL path of a webhook's service: it has no query, and no empty segment but the last one.
+    """Check the URL path of a webhook's service: it has no query, and its segments are DNS subdomains.
 
+    The path may end with a slash.
     path: the path of the field.
     """
     if value in ("", "/"):
@@ -237,7 +238,7 @@ def _validate_service_path(path: str, value: str) -> Errors:
             yield invalid(path, value, f"segment[{i}]: {message}")
 
 
-def match_conditions(path: str, conditions: Sequence[MatchCondition], compile: Compile) -> Errors:
+def validate_match_conditions(path: str, conditions: Sequence[MatchCondition], compile: Compile) -> Errors:
     """Check the match conditions, which are in CEL."""
     if len(conditions) > MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), MAX_MATCH_CONDITIONS)

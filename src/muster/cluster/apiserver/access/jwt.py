@@ -90,10 +90,11 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 def load(pem: bytes) -> SigningKey:
     """Return the key in the content of a PEM file. Raises `ValueError`."""
-    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key = serialization.load_pem_private_key(pem, password=None)
+    from muster.runtime.certificates import load_key
+
+    key = load_key(pem)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ValueError("it is no ECDSA P-256 key")  # noqa: TRY004  (the file is invalid, not the argument's type)
     return SigningKey(key)

@@ -120,8 +120,8 @@ class Tokens:
     def owner(self, token: str, audiences: Sequence[str]) -> Owner:
         """Return the owner of a token that is valid for one of these audiences.
 
-        Raises `BadTokenError` for an invalid or expired token, and if its service account or a bound object no longer
-        exists.
+        Raises `BadTokenError` if it is valid for none of them, is invalid or expired, or if its service account or a
+        bound object no longer exists.
         """
         user = self._fixed(token)
         if user is not None:

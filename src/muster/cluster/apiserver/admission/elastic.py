@@ -10,7 +10,7 @@ _KINDS = frozenset({JOB.resource, JOB_SET.resource})
 
 
 def warn_of_bounds(attempt: WriteAttempt) -> str:
-    """Return why the annotation that should make a job elastic has no effect; "" if it has one or did not change."""
+    """Return why a new or changed annotation does not make the job elastic; "" if it does, or if there is none."""
     if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return ""
     text = _read_bounds(attempt.document)

@@ -217,7 +217,7 @@ class ManagedPods:
         self._settings = settings
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Complete a new pod in place; a pod that queues gets a scheduling gate.
+        """Complete a new pod in place (a pod that queues gets a scheduling gate), and check new and changed pods.
 
         Raises `ApiError` if the pod breaks a rule.
         """

@@ -188,7 +188,7 @@ def require_position(items: list[Any], key: Any) -> int:
     Raises:
         CelError: the key is no whole number, or it is out of bounds.
     """
-    if not is_number(key) or key != int(key):
+    if not is_number(key) or not math.isfinite(key) or key != int(key):
         raise make_overload_error("_[_]", items, key)
     if 0 <= key < len(items):
         return int(key)
@@ -196,9 +196,9 @@ def require_position(items: list[Any], key: Any) -> int:
 
 
 def optional_index(container: Any, key: Any) -> Optional:
-    """Return CEL's `container[?key]`.
+    """Return CEL's `container[?key]`; an optional without a value for a missing key.
 
-    The container may be an optional. For a missing key, return an optional without a value.
+    The container may be an optional. Raises `CelError` if it is neither that nor a map or list.
     """
     if type(container) is Optional:
         return optional_index(container.value, key) if container.present else container
@@ -211,9 +211,9 @@ def optional_index(container: Any, key: Any) -> Optional:
 
 
 def optional_select(container: Any, name: str) -> Optional:
-    """Return CEL's `container.?name`.
+    """Return CEL's `container.?name`; an optional without a value for a missing name.
 
-    The container may be an optional. For a missing name, return an optional without a value.
+    The container may be an optional. Raises `CelError` if it is neither that nor a map.
     """
     if type(container) is Optional:
         return optional_select(container.value, name) if container.present else container

@@ -89,7 +89,7 @@ TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
 
 
 def make_sentence(value: Any) -> str:
-    """Return the result of a message expression; "" if it is not a text of one line and at most 5 KiB.
+    """Return the result of a message expression, stripped; "" unless it is one line of at most 5,120 characters.
 
     The rule is upstream's.
     """

@@ -40,7 +40,7 @@ class Taken(Struct):
 
 
 def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now: str) -> None:
-    """Set the accepted names and the conditions about them in the status, in place.
+    """Set the accepted names and the conditions `NamesAccepted` and `Established` in the status, in place.
 
     others: the `acceptedNames` of the other definitions of the group.
     """

@@ -176,9 +176,9 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
     def _find_deprecation_warning(self) -> str:
         if not self.version.deprecated:
             return ""
-        return self.version.deprecation_warning or self._default_deprecation()
+        return self.version.deprecation_warning or self._make_default_deprecation()
 
-    def _default_deprecation(self) -> str:
+    def _make_default_deprecation(self) -> str:
         """Return the warning about a deprecated version, which names the preferred newer version if there is one."""
         kind, group = self.kind.kind, self.kind.group
         better = [

@@ -179,7 +179,7 @@ def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) 
         get_text(headers, b"content-type"),
         get_text(headers, b"accept"),
         user_agent=get_text(headers, b"user-agent"),
-        headers=_on_behalf(scope["headers"]),
+        headers=_list_impersonation_headers(scope["headers"]),
         audit_id=get_text(headers, AUDIT_ID),
     )
     # A client whose handshake was refused repeats the request without an upgrade, to read the reason.
@@ -194,7 +194,7 @@ def _make_refusal(error: ApiError) -> Response:
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 
 
-def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+def _list_impersonation_headers(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
     """Return the headers that request impersonation of another user."""
     return tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name[:12] == b"impersonate-"]

@@ -34,14 +34,17 @@ class Body:
 
     @property
     def length(self) -> int | None:
-        """The length of the body by the headers: 0 for a body that is not read, None if the headers give no length."""
+        """The length of the body by the headers: 0 if no body is left to read, None if the body is chunked."""
         if not self._is_awaited:
             return 0
         return None if self._is_chunked else self._length
 
     @property
     def most(self) -> int:
-        """The maximum length of the body. Raises `ApiError` (413) if its headers announce more than the limit."""
+        """The maximum length of the body; 0 if no body is left to read.
+
+        Raises `ApiError` (413) if the headers announce more than the limit.
+        """
         if not self._is_awaited:
             return 0
         if self._length > MAX_BODY_BYTES:

@@ -24,7 +24,7 @@ DEVICES: tuple[Resource, ...] = (
         resource.RESOURCE_CLAIM,
         (_RULES.claim.create, _RULES.claim.update),
         replace(_GIVEN_BACK, prepare_create=preparation.make_status_setter()),
-        make_status_subresource(resource.RESOURCE_CLAIM, devices.claim_status_change),
+        make_status_subresource(resource.RESOURCE_CLAIM, devices.validate_claim_status_change),
         take=views.take_main,
     ),
     make_resource(

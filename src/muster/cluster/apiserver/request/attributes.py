@@ -64,9 +64,9 @@ def _find_selected_name(fields: str) -> str:
 
 
 def verb_of(request: Request, target: Target | None) -> str:
-    """Return the API verb of a request on a resource, or the method in lower case for any other path.
+    """Return the API verb of a request on a resource. For any other path, return the method in lower case.
 
-    Raises `ApiError` (405) for a method that no resource supports.
+    An unknown method is "other" on such a path, and raises `ApiError` (405) on a resource.
     """
     if target is None:
         return request.method.lower() if request.method in _METHODS else "other"

@@ -111,7 +111,7 @@ def _make_patch_error(document: Document, why: str) -> ApiError:
 
 
 def require_kind(document: Document, kind: Kind[object]) -> None:
-    """Raise `ApiError` (400) unless the document is of this kind. Only a custom resource must name its kind."""
+    """Raise `ApiError` (400) unless the document is of this kind. Only a custom resource must name kind and version."""
     custom = kind.type is dict
     if custom and not document.get("kind"):
         message = f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing"

@@ -72,7 +72,7 @@ _STREAMS = ("log", "exec", "attach", "portforward", "proxy")
 
 
 def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
-    """Return whether the response to a request has no end of its own, judged by method, path and query alone."""
+    """Return whether a request is a watch, a log or a tunnel, judged by its method, path and query alone."""
     if method == "GET" and "watch" in query:
         return parse_boolean(query, "watch") or False
     return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
@@ -82,7 +82,7 @@ _DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
 
 
 class ListOptions(Struct, frozen=True):
-    """The options of a list or watch; None for a parameter that the query leaves out.
+    """The options of a list or watch.
 
     send_initial_events: whether a watch starts with the existing objects. The default is upstream's
     (SetListOptionsDefaults): true for a watch from no version or from 0.
@@ -129,13 +129,13 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         timeout_seconds=parse_integer(query, "timeoutSeconds"),
     )
     if options.watch:
-        options = _from_the_beginning(options)
+        options = _fill_initial_events(options)
     if errors := _watch_errors(options) if options.watch else _list_errors(options):
         raise invalid("ListOptions", "meta.k8s.io", "", errors)
     return options
 
 
-def _from_the_beginning(options: ListOptions) -> ListOptions:
+def _fill_initial_events(options: ListOptions) -> ListOptions:
     """Return the options with upstream's default filled in for a watch from no version or from 0."""
     if options.send_initial_events is not None or options.resource_version_match:
         return options
@@ -270,7 +270,10 @@ def _make_unsupported_error(field: str, value: str, *supported: str) -> FieldErr
 
 
 def parse_timeout(query: Mapping[str, str], most: float) -> float:
-    """Return the seconds that a request may take: its `timeout` parameter, at most `most`. Raises `ApiError` (400)."""
+    """Return the seconds that a request may take: its positive `timeout` parameter, else and at most `most`.
+
+    Raises `ApiError` (400) for a `timeout` that is no duration.
+    """
     text = query.get("timeout", "")
     if not text:
         return most

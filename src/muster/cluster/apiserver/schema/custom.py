@@ -5,7 +5,8 @@ The rules follow `apiextensions.k8s.io/v1`:
 - Undeclared fields are pruned unless `x-kubernetes-preserve-unknown-fields` is set.
 - A null is pruned if the field is not nullable. The default replaces it if there is one.
 - Defaults are filled in before the validation.
-- The checks leave `metadata` to the API server, also in every `x-kubernetes-embedded-resource`.
+- The checks leave `metadata` to the API server. In an `x-kubernetes-embedded-resource` they check the types of its
+  common members.
 """
 
 import copy
@@ -52,8 +53,8 @@ def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
     fill: whether to fill in defaults. If not, required members with a default may be absent.
 
     Raises:
-        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
-        member.
+        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
+        document.
     """
     dialect = _DIALECT if fill else _UNFILLED
     return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
@@ -72,8 +73,8 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
     """Return the second half of `compile_custom`: a function that returns the errors of a pruned document.
 
     Raises:
-        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
-        member.
+        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
+        document.
     """
     check = compile_check(whole_object(schema), _JUDGEMENT, ValuePlace(), member=True).check
 
@@ -89,8 +90,8 @@ def compile_part(schema: Schema) -> Checker:
     """Return the checker of a value inside a custom resource, such as a default.
 
     Raises:
-        PatternError: a `pattern` is invalid. A member's pattern is compiled with the first document that has the
-        member.
+        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
+        document.
     """
     return checker_of(compile_check(_prepare_schema(schema), _DIALECT, ValuePlace(), member=False).check)
 

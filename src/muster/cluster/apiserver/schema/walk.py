@@ -169,7 +169,7 @@ def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
 
 
 def type_of(schema: Schema) -> str:
-    """Return the type of a schema. If the schema omits it, as inside `anyOf`, the keywords determine it."""
+    """Return the type of a schema. If the schema omits it, as inside `anyOf`, its keywords decide; "" without them."""
     if "type" in schema:
         return str(schema["type"])
     if "properties" in schema or "additionalProperties" in schema or "required" in schema:

@@ -7,7 +7,7 @@ before it:
 2. scheduling gates,
 3. the first init container that has not completed,
 4. the containers, from the last to the first, after the pod has been initialized,
-5. a deletion.
+5. a deletion, unless the phase is final.
 """
 
 from datetime import datetime

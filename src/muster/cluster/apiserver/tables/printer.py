@@ -74,7 +74,7 @@ def format_age(since: datetime | None, now: datetime) -> str:
 def human_duration(duration: timedelta) -> str:
     """Return a duration in one or two units: `45s`, `2m30s`, `3h`, `2d4h`, `1y30d`.
 
-    A duration down to -1 s counts as 0, because clocks differ. A smaller duration is `<invalid>`.
+    A negative duration above -2 s counts as 0, because clocks differ. A smaller duration is `<invalid>`.
     """
     seconds = int(duration.total_seconds())
     if seconds < -1:

@@ -61,7 +61,7 @@ def moment_at(document: Any, *path: str | int) -> datetime | None:
 
 
 def count_at(document: Any, *path: str | int, default: int = 1) -> int:
-    """Return the number of pods at the path. Raises `UnreadableJobError`."""
+    """Return the number of pods at the path; `default` if there is none. Raises `UnreadableJobError`."""
     value = value_at(document, path)
     if value is None:
         return default

@@ -30,10 +30,9 @@ def ray_service(job: ExternalJob) -> Errors:
 
 
 def ray_job(job: ExternalJob) -> Errors:
-    """Return the errors in a RayJob.
+    """Yield the errors in a RayJob.
 
-    A RayJob uses an existing Ray cluster (`clusterSelector`). Otherwise it must define a Ray cluster of its own, and
-    delete that cluster when it finishes.
+    A RayJob must either use an existing Ray cluster (`clusterSelector`), or define one and delete it when it finishes.
     """
     if job.spec.get("clusterSelector"):
         if mapping_at(job.spec, "rayClusterSpec"):

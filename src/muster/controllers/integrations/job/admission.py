@@ -39,7 +39,7 @@ def counts_follow(job: Job) -> bool:
 
 
 def validate_job(job: Job, old: Job | None) -> Errors:
-    """Return the errors in a Job, new or updated.
+    """Yield the errors in a Job, new or updated.
 
     old: the Job before the update; None for a new Job.
     """
@@ -53,7 +53,7 @@ def validate_job(job: Job, old: Job | None) -> Errors:
 
 
 def validate_changes(new: Job, old: Job) -> Errors:
-    """Return the errors for changes of a running Job that are forbidden."""
+    """Yield the errors for changes of a running Job that are forbidden."""
     suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
     is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
     if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:

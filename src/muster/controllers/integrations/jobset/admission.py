@@ -33,7 +33,7 @@ def counts_follow(jobset: JobSet) -> bool:
 
 
 def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
-    """Return the errors in a JobSet, new or updated.
+    """Yield the errors in a JobSet, new or updated.
 
     old: the JobSet before the update; None for a new JobSet.
     """
@@ -49,7 +49,7 @@ def validate_jobset(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet
 
 
 def validate_changes(new: JobSet, old: JobSet) -> Errors:
-    """Return the errors for forbidden changes of a running JobSet, which holds quota for its admitted size."""
+    """Yield the errors for forbidden changes of a running JobSet, which holds quota for its admitted size."""
     if new.spec.suspend or old.spec.suspend or not _is_queued(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}

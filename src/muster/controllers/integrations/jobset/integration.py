@@ -74,7 +74,7 @@ class JobSetIntegration(Integration[JobSet]):
 
     def reclaimable(self, job: JobSet) -> tuple[ReclaimablePod, ...]:
         """Return the pods of Jobs that have succeeded and will not run again."""
-        return progress.count_reclaimable(job)
+        return progress.list_reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
         """Return when the JobSet was last resumed, or when it was created if its controller never saw it suspended.

@@ -25,7 +25,7 @@ def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
     return (record.ready + record.succeeded if record is not None else 0) >= role.replicas
 
 
-def count_reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
+def list_reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
     """Return the pods of Jobs that have succeeded, or none if a restart could create them again.
 
     If their quota were released, it would be missing at a restart. Upstream releases it, and then uses more than it

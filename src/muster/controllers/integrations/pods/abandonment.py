@@ -28,12 +28,12 @@ _SEE = PodGroups()
 
 
 def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -> datetime | None:
-    """Return when a group loses its quota unless its pods are replaced before; None if it keeps the quota.
+    """Return when a group loses its quota unless its pods are replaced by then; None otherwise.
 
-    The timeout starts at the end of the last pod.
+    The timeout starts at the last pod's end or, if later, when the condition became true.
 
-    status: the status of the group's Workload, with an up-to-date condition `WaitingForReplacementPods`.
-    timeout: how long the group may be without a running pod; 0 for no limit.
+    status: the status of the group's Workload, with a current condition `WaitingForReplacementPods`.
+    timeout: the longest time without a running pod; 0 for no limit.
     """
     waiting = find_true(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
     holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)

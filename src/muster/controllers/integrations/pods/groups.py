@@ -235,7 +235,10 @@ class PodGroups:
         return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
 
     def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        """Return how many pods of each role have succeeded, because their quota is free. A serving group has none."""
+        """Return how many pods of each role have succeeded, because their quota is free.
+
+        The result is empty for a single pod and for a serving group.
+        """
         if not job.name or job.is_serving:
             return ()
         done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))

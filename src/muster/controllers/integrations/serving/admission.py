@@ -134,7 +134,7 @@ def _validate_topology(serving: Serving, new: ExternalJob) -> Errors:
 
 
 def _validate_changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
-    """Return the errors for changes that are forbidden while pods queue, because quota is for the group's size."""
+    """Yield the errors for changes that are forbidden while pods queue, because quota is for the group's size."""
     if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
         yield invalid(_QUEUE, "", "field is immutable")
     if not new.metadata.labels.get(QUEUE_NAME_LABEL) or serving.marks_pods:

@@ -9,7 +9,7 @@ from muster.api.conditions import find
 from muster.api.kueue import CLUSTER_QUEUE, ClusterQueue
 from muster.api.kueue.names import ACTIVE
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.writing import keep_held, look_soon, set_status
+from muster.controllers.queueing.writing import maintain_finalizer, queue_after_burst, set_status
 from muster.queueing.quota.status import queue_status, with_activity
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -40,7 +40,7 @@ class ClusterQueueController(Reconciler):
 
     def _queue_soon(self, key: str) -> None:
         if key:
-            look_soon(self._controller.queue, key)
+            queue_after_burst(self._controller.queue, key)
 
     def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if new is not None:
@@ -57,7 +57,7 @@ class ClusterQueueController(Reconciler):
         queue, node, activity = cache.cluster_queues.get(key), cache.tree.queues.get(key), cache.activity(key)
         if queue is None or node is None or activity is None:
             return None
-        if await keep_held(self._client, CLUSTER_QUEUE, queue, in_use=bool(node.workloads)):
+        if await maintain_finalizer(self._client, CLUSTER_QUEUE, queue, in_use=bool(node.workloads)):
             return None
         old = queue.status
         conditions = with_activity(old.conditions, activity, self._clock.now(), queue.metadata.generation)

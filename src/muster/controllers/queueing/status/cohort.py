@@ -2,7 +2,7 @@
 
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
-from muster.controllers.queueing.writing import look_soon, set_status
+from muster.controllers.queueing.writing import queue_after_burst, set_status
 from muster.queueing.quota.status import cohort_status
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
@@ -27,7 +27,7 @@ class CohortController(Reconciler):
             self._cohorts.on_change(self._on_spec_changed)
 
     def _queue_soon(self, key: str) -> None:
-        look_soon(self._controller.queue, key)
+        queue_after_burst(self._controller.queue, key)
 
     def _on_usage_changed(self, queue: str) -> None:
         """Queue all Cohorts above a ClusterQueue whose usage changed."""

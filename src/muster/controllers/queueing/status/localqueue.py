@@ -7,7 +7,7 @@ import msgspec
 from muster.api.kueue import LOCAL_QUEUE, ClusterQueue, LocalQueue
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.fairusage import FairUsageController
-from muster.controllers.queueing.writing import look_soon, set_status
+from muster.controllers.queueing.writing import queue_after_burst, set_status
 from muster.queueing.model import StopPolicy
 from muster.queueing.pending.activity import local_activity
 from muster.queueing.quota.status import local_status, with_activity
@@ -41,7 +41,7 @@ class LocalQueueController(Reconciler):
             usage.on_sample(self._queue_soon)
 
     def _queue_soon(self, key: str) -> None:
-        look_soon(self._controller.queue, key)
+        queue_after_burst(self._controller.queue, key)
 
     def _on_usage_changed(self, queue: str, local_queue: str) -> None:
         """Queue one LocalQueue, or all LocalQueues of a ClusterQueue that itself changed."""

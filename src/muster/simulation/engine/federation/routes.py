@@ -29,8 +29,8 @@ def find_routes(
 
     clusters: the names of the scenario's worker clusters.
 
-    Raises `ScenarioError` if a check is not MultiKueue's, an object is missing in the scenario, the dispatcher cannot
-    be simulated, or no ClusterQueue dispatches to one of the clusters.
+    Raises `ScenarioError` if a check is not MultiKueue's, an object or cluster is missing, the dispatcher or quota
+    management cannot be simulated, or a cluster gets no work.
     """
     for one in site.connections:
         if one.metadata.name not in clusters:

@@ -132,7 +132,7 @@ class WorkerEngine(Engine):
         self._note_change(info.key)
 
     def start_job(self, key: str) -> None:
-        """Create the job of a clone that has quota, so that it requests nodes. Does nothing if the job exists."""
+        """Create the job of a clone, so that it requests nodes, unless the job exists or the clone has no quota."""
         clone = self._clones[key]
         if not clone.is_home and clone.assignment is not None:
             clone.is_home = True
@@ -155,7 +155,10 @@ class WorkerEngine(Engine):
         self._notice(self, key)
 
     def describe(self, key: str) -> Remote:
-        """Return what the manager sees of a workload in this worker cluster; an empty `Remote` without a clone."""
+        """Return what the manager sees of a workload in this worker cluster; an empty `Remote` without a clone.
+
+        After an eviction, the first call shows no quota, even if the clone has got quota again.
+        """
         clone = self._clones.get(key)
         if clone is None:
             return self._nothing

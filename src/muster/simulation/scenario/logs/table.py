@@ -222,7 +222,8 @@ def _list_numbers(columns: JobColumns | NodeColumns, places: Mapping[str, int]) 
 def _compile_jobs(columns: JobColumns, places: Mapping[str, int]) -> Callable[[int, Row], TracedJob | None]:
     """Return a function that returns the job of a row, given the line's number.
 
-    The function returns None if the job has no run time, and raises `CellError` for an invalid cell.
+    The function returns None if the job has no run time, or one that a change of the clock may have made negative. It
+    raises `CellError` for an invalid cell.
     """
     assert columns.submit is not None and columns.run_time is not None, "they are needed"  # noqa: PT018
     submit, run_time = compile_seconds(columns.submit, places), compile_seconds(columns.run_time, places)

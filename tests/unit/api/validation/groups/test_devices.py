@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.defaults import DEFAULTS
 from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
-from muster.api.validation.groups.devices import claim_status_change, make_rules
+from muster.api.validation.groups.devices import make_rules, validate_claim_status_change
 
 RULES = make_rules(lambda text: "unsound" if text == "!" else "")
 CLAIM = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}}
@@ -186,7 +186,7 @@ def status(*users: str, device: str = "", deleting: bool = False) -> Any:
          "a user of what is deleted", "one user fewer of that"],
 )  # fmt: skip
 def test_status(new: Any, old: Any, where: str) -> None:
-    assert [error.path for error in claim_status_change(new, old)] == ([where] if where else [])
+    assert [error.path for error in validate_claim_status_change(new, old)] == ([where] if where else [])
 
 
 def test_selectors_that_are_too_long_together_are_not_compiled() -> None:
@@ -206,7 +206,7 @@ def test_an_allocation_has_at_most_32_devices() -> None:
     old, new = made("claim"), made("claim")
     status = {"allocation": {"devices": {"results": results}}}
     new = msgspec.structs.replace(new, status=msgspec.convert(status, type(new.status)))
-    assert [error.path for error in claim_status_change(new, old)] == ["status.allocation.devices.results"]
+    assert [error.path for error in validate_claim_status_change(new, old)] == ["status.allocation.devices.results"]
 
 
 def test_parts_of_devices_may_be_fractions() -> None:

@@ -6,6 +6,7 @@ import json
 
 import jwt as pyjwt
 import pytest
+from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +84,11 @@ def test_a_changed_letter_is_noticed(position, letter):
 def test_files_that_hold_no_key(pem):
     with pytest.raises(ValueError):
         load(pem)
+
+
+def test_an_encrypted_key_is_refused():
+    key = serialization.load_pem_private_key(KEY.pem, password=None)
+    secret = serialization.BestAvailableEncryption(b"secret")
+    encrypted = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, secret)
+    with pytest.raises(ValueError, match="the key is encrypted"):
+        load(encrypted)

@@ -117,7 +117,7 @@ class WebhookDispatcher:
         return ever
 
     async def judge(self, attempt: WriteAttempt, warnings: list[str]) -> None:
-        """Call the validating webhooks. If some refuse the write, raise the `ApiError` of the first one by name."""
+        """Call the validating webhooks. If some refuse the write, raise the `ApiError` of the first in their order."""
         concerns = self._validating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return
@@ -132,8 +132,8 @@ class WebhookDispatcher:
     ) -> WebhookDecision | None:
         """Return the decision of a webhook.
 
-        Return None if its selectors do not match, or if it failed and its policy is to ignore failures. Raises
-        `ApiError` if the webhook refuses the write.
+        Return None if its selectors or match conditions do not match, or if it failed and its policy is to ignore
+        failures. Raises `ApiError` if the webhook refuses the write, or failed with another policy.
         """
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects
@@ -169,7 +169,7 @@ class WebhookDispatcher:
         *,
         may_change: bool,
     ) -> WebhookDecision | None:
-        """Call a webhook and return its decision; None if its match conditions do not hold.
+        """Call a webhook and return its decision; None if its match conditions do not hold, or fail and may fail.
 
         Raises `_CannotAskError`, and `ApiError` (400, 403).
         """

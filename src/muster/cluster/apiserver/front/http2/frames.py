@@ -67,7 +67,10 @@ class BadConnection(Exception):  # noqa: N818  (the name states the fact)
 
 
 def read_next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
-    """Return the frame at an offset (None if it is incomplete), and the offset after it. Raises `BadConnection`."""
+    """Return the frame at an offset and the offset after it; None and the same offset if it is incomplete.
+
+    Raises `BadConnection` if the frame is too long.
+    """
     if len(buffer) - at < HEAD_BYTES:
         return None, at
     high, low, type_, flags, stream = _HEAD.unpack_from(buffer, at)

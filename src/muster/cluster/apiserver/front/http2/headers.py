@@ -123,7 +123,10 @@ class Decoder:
 
 
 def _decode_integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
-    """Return the number that begins in the masked bits of a byte, and the offset after it. Raises `HeaderError`."""
+    """Return the number that begins in the masked bits of a byte, and the offset after it.
+
+    Raises `HeaderError` if the number is too long, `IndexError` if the block ends within it.
+    """
     number = block[at] & mask
     at += 1
     if number < mask:

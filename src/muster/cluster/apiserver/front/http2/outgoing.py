@@ -117,7 +117,7 @@ class Outgoing:
         if not size or self._may_send > MAX_WINDOW:
             raise BadConnection(Code.FLOW_CONTROL_ERROR if size else Code.PROTOCOL_ERROR, "a window out of range")
 
-    def may_open(self, now: float) -> None:
+    def charge_window_update(self, now: float) -> None:
         """Count a window update: free if sent data justifies it, else charged to the client's patience.
 
         Raises `BadConnection`.

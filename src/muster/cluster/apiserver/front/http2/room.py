@@ -42,7 +42,7 @@ class Room:
             self._out.frame(frames.window_update(0, self._owed))
             self._owed = 0
 
-    def read(self, number: int) -> None:
+    def widen_window(self, number: int) -> None:
         """Open a bigger window for the body of a stream that the application starts to read."""
         exchange = self._exchanges.get(number)
         if (

@@ -305,7 +305,7 @@ class Session:
 
     def _on_window(self, frame: Frame, events: list[Event], now: float) -> None:
         size = frames.number_of(frame.payload) & MAX_WINDOW
-        self._outgoing.may_open(now)
+        self._outgoing.charge_window_update(now)
         if frame.stream == 0:
             self._outgoing.widen_window(size)
             return
@@ -355,9 +355,9 @@ class Session:
             self._fail(error.code, str(error))
         return list(progressed)
 
-    def read(self, number: int) -> None:
+    def widen_window(self, number: int) -> None:
         """Open a bigger window for the body of a stream that the application starts to read."""
-        self._room.read(number)
+        self._room.widen_window(number)
 
     def count_read(self, number: int, size: int) -> None:
         """Count `size` bytes of a body as read."""

@@ -107,7 +107,7 @@ class Stream:
         session = self._carrier.session
         if not self._is_read:
             self._is_read = True
-            session.read(self.number)
+            session.widen_window(self.number)
             is_awaited = not (self._received or self.is_received or self.is_gone)
             if is_awaited and (b"expect", b"100-continue") in self._head.headers:
                 session.answer(self.number, 100, [])

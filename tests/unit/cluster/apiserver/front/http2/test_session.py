@@ -137,7 +137,7 @@ def test_every_body_arrives_whole(sizes, piece):
         talk.run()
         for event in talk.take():
             if isinstance(event, RequestReceived):
-                talk.session.read(event.stream)
+                talk.session.widen_window(event.stream)
             elif isinstance(event, DataReceived):
                 came[event.stream] += len(event.data)
                 talk.session.count_read(event.stream, len(event.data))
@@ -153,7 +153,7 @@ def test_a_client_that_does_not_know_our_settings_yet():
     told.receive(PREFACE + SETTINGS + asked(1, POST, 4) + frame(frames.DATA, 0, 1, b"x" * 16_000) * 4, 0.0)
     told.receive(frame(frames.SETTINGS, frames.ACK, 0), 0.0)
     told.take()
-    told.read(1)
+    told.widen_window(1)
     assert told.take() == frame(frames.WINDOW_UPDATE, 0, 1, number(bounds.READ_WINDOW - bounds.BODY_WINDOW + 64_000))
     assert not told.is_idle
 
@@ -172,7 +172,7 @@ def test_who_is_not_read_is_held_up_and_holds_up_none():
     reading = talk.client.get_next_available_stream_id()
     talk.client.send_headers(reading, POST)
     talk.run()
-    talk.session.read(reading)
+    talk.session.widen_window(reading)
     talk.run()
     assert talk.client.local_flow_control_window(reading) == bounds.READ_WINDOW
     assert (talk.gone, talk.resets) == (None, {})
