@@ -20,7 +20,8 @@ async def record_named(client: Client, name: str, namespace: str, kind: Kind[Any
     Raises `ApiError` if there is no such job, or the user may not see it.
     """
     if kind is JOB_SET:
-        return await read_record(client, await client.get(JOB_SET, name, namespace))
+        listed: JobSet = await client.get(JOB_SET, name, namespace)
+        return await read_record(client, listed)
     if kind is not JOB and (job_set := await get_or_none(client, JOB_SET, name, namespace)) is not None:
         return await read_record(client, job_set)
     job: Job = await client.get(JOB, name, namespace)
