@@ -45,7 +45,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Agent:
-    """The agent of one worker. `run` returns when the agent ends.
+    """A server on one worker that runs commands for rank 0. `run` returns when it ends.
 
     environment: the environment of the commands.
     rank_0: the host name of rank 0, for messages.

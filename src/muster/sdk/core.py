@@ -248,10 +248,10 @@ async def read_state(reference: JobReference) -> str:
 async def read_logs(reference: JobReference, rank: int | None, stream: bytes = b"") -> list[str]:
     """Return the lines that the workers have printed so far.
 
-    rank: the rank of the worker; None for all workers.
+    rank: the rank of the worker; None for all workers, whose ranks then precede the lines.
     stream: stdout or stderr; b"" for both.
 
-    Raises `UserError` if the job has no such rank.
+    Raises `ApiError`, `TransportError`, and `UserError` if the job has no such rank.
     """
     printed_lines: list[str] = []
 

@@ -28,8 +28,8 @@ class Pool:
         self._changed = Condition()
         self._free: list[_Seat] = []
         self._seats: dict[int, _Seat] = {}  # the newest connection of each rank
-        self._lifelines: list[socket.socket] = []
-        self._broken = ""
+        self._lifelines: list[socket.socket] = []  # one of each worker, open until the pool ends
+        self._broken = ""  # why the pool has ended; "" before that
         Thread(target=self._accept, name="muster-pool", daemon=True).start()
 
     @property

@@ -123,7 +123,7 @@ class AutoExecutor:
         return self._submit_all([name_function(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
-        """Submit calls of several functions without arguments, as trials of one sweep; return a job for each call."""
+        """Submit a call of each function, without arguments, as `map_array` submits calls; return a job for each."""
         names = [name_function(fns[0])] if fns else []
         can_resume = any(map(_is_resumable, fns))
         return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)
@@ -219,7 +219,8 @@ class AutoExecutor:
 class Job:
     """A submitted job, or one trial of a sweep.
 
-    job_id: the name of the job, or NAME_INDEX for a trial. Any program can create this object again from the id.
+    job_id: the name of the job, or NAME_INDEX for a trial. Any program can create this object again from the folder,
+    the id and the tasks.
     """
 
     def __init__(

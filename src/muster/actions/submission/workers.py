@@ -40,24 +40,24 @@ _SIGNALLED = "( (sleep {after}; kill -s {name} $$) </dev/null >/dev/null 2>&1 & 
 _TIMER = re.compile(r"\(sleep \d+; kill -s [A-Z0-9]+ \$+\)", re.ASCII)
 
 
-def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
+def pod_spec(gang: Gang, role: Role, first_rank: int) -> dict[str, Any]:
     """Return the pod spec of the workers of a role.
 
-    first: the rank of the role's first worker.
+    first_rank: the rank of the role's first worker.
     """
     whole = [{"secretRef": {"name": secret.name}} for secret in gang.secrets if not secret.key]
     container: dict[str, Any] = {
         "name": "worker",
         "image": gang.image or "none",
-        "command": _make_command(gang, role, first),
-        "env": _make_environment(gang, role, first),
+        "command": _make_command(gang, role, first_rank),
+        "env": _make_environment(gang, role, first_rank),
         # The termination message contains the worker's last output, which outlives the pod and its log.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     if whole:
         container["envFrom"] = whole
-    on_terminal = gang.terminal and first == 0
-    if gang.stdin and first == 0:
+    on_terminal = gang.terminal and first_rank == 0
+    if gang.stdin and first_rank == 0:
         container |= {"stdin": True, "stdinOnce": True} | ({"tty": True} if on_terminal else {})
     if resources := _make_resources(gang, role):
         container["resources"] = resources
@@ -88,7 +88,7 @@ def _make_resources(gang: Gang, role: Role) -> dict[str, Any]:
     return {part: amounts for part, amounts in present.items() if amounts}
 
 
-def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
+def _make_command(gang: Gang, role: Role, first_rank: int) -> Sequence[str]:
     """Return the command of a role, wrapped in the shells that prepare it. The outermost shell comes first."""
     plain: Sequence[str] = role.command
     if gang.script is not None:
@@ -99,7 +99,8 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
         words = wrap_in_shell(_SIGNALLED.format(after=after, name=gang.soft_signal.name), words)
     if gang.mpi:  # outside of the timer, whose signal is for the program and would end an agent
         words = wrap_in_shell("", words, become=agent_call(gang, role))
-    if first and role.workers > 1 and "RANK" not in gang.environment:
+    # A rank is `first_rank` plus the index in the role; only a shell can add them.
+    if first_rank > 0 and role.workers > 1 and "RANK" not in gang.environment:
         words = wrap_in_shell(_make_rank_export(gang), words)
     return words
 
@@ -148,23 +149,23 @@ def list_overridden(gang: Gang) -> list[str]:
     return sorted((own - _FREE) & gang.environment.keys())
 
 
-def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]]:
+def _make_environment(gang: Gang, role: Role, first_rank: int) -> list[dict[str, Any]]:
     """Return the environment of a worker. A variable of the user replaces Muster's variable of the same name.
 
-    first: the rank of the role's first worker.
+    first_rank: the rank of the role's first worker.
     """
     secret = {
         one.key: {"valueFrom": {"secretKeyRef": {"name": one.name, "key": one.key}}} for one in gang.secrets if one.key
     }
     user_variables = {name: {"value": escape(value)} for name, value in gang.environment.items()}
-    variables = _make_own_variables(gang, role, first) | secret | user_variables
+    variables = _make_own_variables(gang, role, first_rank) | secret | user_variables
     return [{"name": name, **value} for name, value in variables.items()]
 
 
-def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[str, Any]]:
+def _make_own_variables(gang: Gang, role: Role, first_rank: int) -> dict[str, dict[str, Any]]:
     """Return Muster's variables by name: the job, threads, and rank and peers for torch.distributed and others.
 
-    first: the rank of the role's first worker.
+    first_rank: the rank of the role's first worker.
 
     A trial of a sweep gets its index instead of a rank.
     """
@@ -190,7 +191,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
         size = {"valueFrom": {"fieldRef": _make_annotation_reference(FIRST_SIZE_ANNOTATION)}}
     index: dict[str, Any] = {"valueFrom": {"fieldRef": _make_annotation_reference(COMPLETION_INDEX)}}
     variables |= {
-        "RANK": index if first == 0 else {"value": str(first)},
+        "RANK": index if first_rank == 0 else {"value": str(first_rank)},
         "WORLD_SIZE": size,
         "LOCAL_RANK": {"value": "0"},
     } | master
@@ -202,7 +203,7 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
             "MUSTER_ROLE": {"value": role.name},
             "MUSTER_ROLE_RANK": index,
             "MUSTER_ROLE_SIZE": {"value": str(role.workers)},
-            "MUSTER_ROLE_FIRST": {"value": str(first)},
+            "MUSTER_ROLE_FIRST": {"value": str(first_rank)},
         }
     return variables | framework_variables(gang, role)
 

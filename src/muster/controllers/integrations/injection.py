@@ -85,7 +85,7 @@ def _make_slice_annotation(workload: Workload) -> dict[str, str]:
 
 
 def _asks_for_topology(request: PodSetTopologyRequest | None) -> bool:
-    """Return whether pods request a topology; a request may contain only the labels of ranks."""
+    """Return whether pods request a topology; a request for rank labels alone does not count."""
     return request is not None and any(
         way is not None for way in (request.required, request.preferred, request.unconstrained)
     )

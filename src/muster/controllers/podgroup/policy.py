@@ -34,22 +34,22 @@ class PodGroupPolicyController(Reconciler):
 
     name = "podgroup-policy"
 
-    def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups) -> None:
+    def __init__(self, manager: Manager, recorder: Recorder, gangs: PodGroups) -> None:
         super().__init__(manager)
         self._recorder = recorder
-        self._keys = groups
-        self._limit = asyncio.Semaphore(_DELETIONS_AT_ONCE)
+        self._gangs = gangs  # knows the key of each group
+        self._deletions = asyncio.Semaphore(_DELETIONS_AT_ONCE)
         self._pods = manager.informer(POD, indexes={_BY_GROUP: self._index_by_group})
         self._groups = manager.informer(kep.POD_GROUP, indexes={_BY_GROUP: self._list_own_key}, optional=True)
         self._controller.watch(self._pods, self._index_by_group, when=_matters, gather=GATHER_SECONDS)
         self._controller.watch(self._groups, self._list_own_key)
 
     def _index_by_group(self, pod: Pod) -> Iterable[str]:
-        key = self._keys.key(pod)
+        key = self._gangs.key(pod)
         return (key,) if key else ()
 
     def _list_own_key(self, group: kep.PodGroup) -> Iterable[str]:
-        return (self._keys.key_of(group),)
+        return (self._gangs.key_of(group),)
 
     async def _reconcile(self, key: str) -> Result:
         for group in self._groups.by(_BY_GROUP, key):
@@ -72,7 +72,7 @@ class PodGroupPolicyController(Reconciler):
                 self._recorder.event(make_reference(kep.POD_GROUP, group), note.type, note.reason, note.message)
 
     async def _end(self, pod: Pod, *, blameless: bool) -> None:
-        async with self._limit:
+        async with self._deletions:
             with ignoring("NotFound", "Conflict"):  # the pod was deleted, or another pod has its name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
                     patch = {"metadata": make_withdrawal_patch(pod)}

@@ -1,4 +1,4 @@
-"""Set the quota of annotated ClusterQueues to the capacity of the nodes, minus the quota of their parts."""
+"""Set a ClusterQueue's quota to the nodes' capacity, minus the quota of ClusterQueues that own a part of it."""
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup

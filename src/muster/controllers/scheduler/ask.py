@@ -167,8 +167,8 @@ class GangTurn(Struct, frozen=True, eq=False):
     ) -> Placement | Refusal:
         """Choose nodes for the pods as if some running pods were deleted; return the placement, or the refusal.
 
-        extra_use: the amounts on each node that count as used; negative where the deleted pods free room.
-        gone: the UIDs of the pods that count as deleted, for rules about other pods.
+        extra_use: the amounts to add to each node's use; negative where the deleted pods free room.
+        gone: the UIDs of the deleted pods, which rules of affinity and spread ignore.
         """
         looking = gone and any(shape.meets_others for shape in self.shapes.values())
         with capacity.guests.without(gone if looking else ()):

@@ -164,9 +164,9 @@ class Devices:
     # Queries on devices and their use.
 
     def count_devices(self, node: str) -> dict[str, int]:
-        """Return how many devices of each selection a node offers to pods, by the selection's resource.
+        """Return how many devices of each selection a node offers, by the selection's resource.
 
-        Devices of a claim that no pod on a node uses are not offered. A selection with `whole` counts 0 or 1.
+        Devices of a claim without a placed pod are left out. `whole`: 1 if some match and none is left out, else 0.
         """
         if node not in self._on_node:
             return {}

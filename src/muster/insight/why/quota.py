@@ -131,7 +131,7 @@ def _describe_usage(flavors: Mapping[str, str], resource: str, total: Any) -> st
 
 
 def _tabulate_needs(readings: JobReadings) -> list[str | DetailTable]:
-    """Return a table of the job's requests and the quota of its queue; empty without requests.
+    """Return a table of the job's requests and its queue's quota; empty without `readings.needs`.
 
     Sentences follow the table: about the fewest pods with which the job starts, or else about requests that exceed all
     quota.

@@ -16,11 +16,11 @@ _DAY = timedelta(days=1)
 
 
 def describe_failures(readings: JobReadings) -> list[str]:
-    """Return a line for each known failure of a pod, then one line with the job's conditions and Kubernetes' messages.
+    """Return lines about the first few failed pods, then one with the job's conditions and Kubernetes' messages.
 
     If a job that has ended has only one failure, it gets no line, because the job's state already contains it. While
-    the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them. The result is
-    empty without failures and without a job.
+    the job has not ended, interrupted pods are no failures: `describe_interruptions` describes them. Without a job, or
+    without failures and failed conditions, the result is empty.
     """
     if readings.job is None:
         return []

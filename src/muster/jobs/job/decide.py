@@ -315,9 +315,9 @@ def _list_failed(pods: Sequence[Pod], terms: JobTerms) -> list[Pod]:
 
 
 def _has_restarted_too_often(terms: JobTerms, census: Census) -> bool:
-    """Return whether restarts in place exceed the limit.
+    """Return whether restarts in place have reached the limit.
 
-    Their number is compared with `>=` instead of `>`, because with a limit of 0 the first restart exceeds it.
+    With a limit of 0, the first restart reaches it. Failed pods, in contrast, must exceed the limit.
     """
     if not terms.restarts_in_place:
         return False

@@ -1,1 +1,1 @@
-"""Handle the resources that this process shares with its machine: locks, files, log, memory."""
+"""Use the machine of this process: accounts, locks, files, limits, log, service manager."""

@@ -1,6 +1,6 @@
-"""The rules of the kinds that create pods (k8s.io/kubernetes/pkg/apis/{apps,core,batch}/validation).
+"""The rules of other workload kinds than Job (k8s.io/kubernetes/pkg/apis/{apps,core,batch}/validation).
 
-Of each controller, the server checks that it can find its pods: its selector must match its template.
+If a kind has a selector, it must match the kind's template, so that the controller finds its pods.
 """
 
 import msgspec

@@ -1,8 +1,8 @@
 """The closures to which `evaluate` compiles the nodes of an expression.
 
 Each function takes the closures of the operands and returns the closure of the node. A closure takes a frame and
-returns the value of the node. A frame is a list: the first item is the remaining cost, and each further item is a
-variable (its slot). `evaluate` decides which closure a node needs.
+returns the value of the node. A frame is a list: the first item is the remaining cost, and the others are variables,
+indexed by slot. `evaluate` decides which closure a node needs.
 """
 
 from collections.abc import Callable, Hashable, Sequence

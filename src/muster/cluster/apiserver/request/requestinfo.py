@@ -29,7 +29,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_path(path: str) -> Target | None:
-    """Return the target of a path; None for a path of another form. Raises `ApiError` (404)."""
+    """Return the target of a resource's path; None for other paths. Raises `ApiError` (404) if it is invalid."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]

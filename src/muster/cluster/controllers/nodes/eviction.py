@@ -89,7 +89,7 @@ def _describe_taint(taint: Taint) -> str:
 
 
 def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departure:
-    """Return the departure, delayed so that the pod exists for at least `LEAST_STAY_SECONDS`.
+    """Return the departure; an eviction waits until the pod's age is `LEAST_STAY_SECONDS`.
 
     clock: the current time on the clock that departures use.
     """

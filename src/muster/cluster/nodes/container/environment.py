@@ -1,11 +1,11 @@
 """Compute a container's command line and environment from its spec and the objects that it refers to. Pure.
 
-A container gets only the variables that its pod requests, and none of the server's variables. Values are text. Secret
-bytes that are not UTF-8 become surrogate escapes, so that programs get them unchanged.
+A container gets its node's defaults and the variables of its pod, and none of the server's variables. Values are text.
+Secret bytes that are not UTF-8 become surrogate escapes, so that programs get them unchanged.
 
 References multiply: thirty variables that each name the previous one twice would be a billion characters. So a string
-above the kernel's limit is refused before memory is allocated for it. If a string only exceeds this machine's settings,
-the kernel refuses it with the same message.
+above the kernel's limit is refused before memory is allocated for it. If only the total exceeds this machine's stack
+limit, the kernel refuses it with the same message.
 """
 
 import re

@@ -193,7 +193,7 @@ class PodRunner:
         return self._ending is not None
 
     def give_back(self) -> None:
-        """Release the pod's GPUs and CPUs, since the pod has no processes. Call it before the pod's end is reported."""
+        """Release the GPUs and CPUs of the pod, which must have no processes. Call it before its end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
         if self._kit.cpus is not None:

@@ -1,4 +1,4 @@
-"""Queue a batch/v1 Job. Its size is its parallelism; with partial admission, it may start smaller."""
+"""Queue a batch/v1 Job with the pods that it runs at once; with partial admission, it may start with fewer."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -221,11 +221,13 @@ def _compile_slurm_memory(cell: SlurmMemory, places: Mapping[str, int]) -> Numbe
             return None
         if (amount := _SLURM_MEMORY.fullmatch(written)) is None:
             raise CellError(name, f"{written[:40]!r} is {_MEMORY}")
-        number, unit, of = amount.groups()
+        number, unit, scope = amount.groups()
         if unit == "?":
             return None
-        share = {"n": 1.0, "c": (cpus(row) or 1.0) / (nodes(row) or 1.0)}.get(of.lower(), 1.0 / (nodes(row) or 1.0))
-        return _round_up(name, float(parse(f"{number}{unit.upper() or 'M'}i")) * share)
+        job_nodes = nodes(row) or 1.0
+        # The amount is that of a node, of a CPU, or of the whole job.
+        shares = {"n": 1.0, "c": (cpus(row) or 1.0) / job_nodes, "": 1.0 / job_nodes}
+        return _round_up(name, float(parse(f"{number}{unit.upper() or 'M'}i")) * shares[scope.lower()])
 
     return compute
 
