@@ -56,7 +56,7 @@ def test_every_command_of_jobs_takes_a_type_before_the_name() -> None:
         if (command := cli.get_command(click.Context(cli), name)) is not None
         for parameter in command.params
         if isinstance(parameter, click.Argument)
-        and getattr(parameter._custom_shell_complete, "__name__", "") in ("complete_jobs", "jobs_and_queues")
+        and getattr(parameter._custom_shell_complete, "__name__", "") in ("complete_jobs", "complete_jobs_and_queues")
     }
     assert parsers.keys() >= {*COMMANDS_OF_JOBS, "ps", "history", "top", "retry", "exec"}
     assert {*parsers.values()} == {parse_job_name, name_or_cron_job, name_or_queue}
