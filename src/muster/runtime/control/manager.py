@@ -206,7 +206,8 @@ class Manager:
             self._stopping.set()
             await cancel([starting])
             try:
-                await self._stop_all()
+                # A task of its own: before Python 3.11.3, `asyncio.timeout` does not work in one that was cancelled.
+                await asyncio.create_task(self._stop_all(), name="manager-stop")
             finally:
                 self._stopped.set()
         if self._failure is not None:
