@@ -198,7 +198,7 @@ class ProcessNode:
             self.start_isolation_trial()
         kit = self._kit = await self._prepare_kit()
         self.equipped.set()
-        await self._take_stock(kit)
+        await self._resume_or_end_containers(kit)
         self._heartbeat = Heartbeat(
             self._client,
             self._clock,
@@ -222,36 +222,28 @@ class ProcessNode:
         if kit.cgroups is None:
             self._record_event("NoCgroups", f"limits are kept less strictly: {self.enforcement}")
         self.ready.set()
-        side = [
-            asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
-            asyncio.create_task(self._sweep_orphans(), name=f"{self.name}-orphans"),
-            asyncio.create_task(self._remover.run(), name=f"{self.name}-removal"),
-            asyncio.create_task(VolumeKeeper(self._runners, self._clock).run(), name=f"{self.name}-volumes"),
-            *(
-                [asyncio.create_task(self._watch_gpu_health(kit.gpus), name=f"{self.name}-gpus")]
-                if kit.gpus.devices
-                else []
-            ),
-            *(
-                [asyncio.create_task(self._keep_gpus(kit.gpus).run(), name=f"{self.name}-gpu-use")]
-                if kit.gpus.devices
-                else []
-            ),
-            *(
-                [asyncio.create_task(LimitKeeper(self._runners, self._clock).run(), name=f"{self.name}-limits")]
-                if kit.cgroups is None or not kit.cgroups.has("memory")
-                else []
-            ),
-            *(
-                [asyncio.create_task(self._apply_fence(self._heartbeat), name=f"{self.name}-fence")]
-                if kit.fence
-                else []
-            ),
-        ]
+        side = self._start_side_tasks(kit, self._heartbeat)
         try:
             await self._controller.run()
         finally:
             await cancel(side)
+
+    def _start_side_tasks(self, kit: Kit, heartbeat: Heartbeat) -> list[asyncio.Task[None]]:
+        """Start the tasks that run beside the reconciles of pods, each named after the node."""
+        coroutines = {
+            "heartbeat": heartbeat.run(),
+            "orphans": self._sweep_orphans(),
+            "removal": self._remover.run(),
+            "volumes": VolumeKeeper(self._runners, self._clock).run(),
+        }
+        if kit.gpus.devices:
+            coroutines["gpus"] = self._watch_gpu_health(kit.gpus)
+            coroutines["gpu-use"] = self._keep_gpus(kit.gpus).run()
+        if kit.cgroups is None or not kit.cgroups.has("memory"):
+            coroutines["limits"] = LimitKeeper(self._runners, self._clock).run()
+        if kit.fence:
+            coroutines["fence"] = self._apply_fence(heartbeat)
+        return [asyncio.create_task(one, name=f"{self.name}-{name}") for name, one in coroutines.items()]
 
     async def stop(self) -> None:
         """Stop the node. Terminate its pods, unless they outlive the server and a later server can find them.
@@ -437,7 +429,7 @@ class ProcessNode:
             )
         return isolated
 
-    async def _take_stock(self, kit: Kit) -> None:
+    async def _resume_or_end_containers(self, kit: Kit) -> None:
         """Resume the pods that ran here before a restart, kill containers without a pod, and remove leftover files."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
         records = [record for record in self._earlier_records if not self._log_keeper.keeps_logs(record)]

@@ -22,7 +22,7 @@ from muster.runtime.client import Client
 from muster.runtime.objects import key_of
 
 # A forecast for more workloads than this is made in a thread, so that the event loop continues.
-_ASIDE = 300
+_MOST_ON_EVENT_LOOP = 300
 
 Name = tuple[str, str]
 """A namespace and a name."""
@@ -194,18 +194,18 @@ async def forecast_starts(
     from muster.insight.forecasts.forecast import Outlook  # importing it is slow
 
     lists = Lists(client)
-    added = await lists.completion(namespace)
-    snapshot = await snapshot_of(lists, added)
+    added_requests = await lists.completion(namespace)
+    snapshot = await snapshot_of(lists, added_requests)
     if snapshot is None:
         return dict.fromkeys(keys, StartEstimate(None, Certainty.NONE, lists.describe_lacking(*ADMITTED_BY)))
     if snapshot.topologies and not is_numpy_installed():
         return {}
 
-    def run() -> dict[str, StartEstimate]:
+    def estimate() -> dict[str, StartEstimate]:
         outlook = Outlook(snapshot, cluster_queue, namespace, now)
         known = {key_of(one) for one in snapshot.workloads}
         return outlook.estimate_all([key for key in keys if key in known]) if outlook.exists else {}
 
-    if len(list(snapshot.workloads)) > _ASIDE:
-        return await asyncio.to_thread(run)
-    return run()
+    if len(list(snapshot.workloads)) > _MOST_ON_EVENT_LOOP:
+        return await asyncio.to_thread(estimate)
+    return estimate()
