@@ -162,7 +162,7 @@ class GangTurn(Struct, frozen=True, eq=False):
         )
         return place_enough(partial(near, running=self.running), self.shapes, self.turn.quorums)
 
-    def placing(
+    def place_without(
         self, capacity: Capacity, extra_use: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
     ) -> Placement | Refusal:
         """Choose nodes for the pods as if some running pods were deleted; return the placement, or the refusal.

@@ -34,7 +34,7 @@ def reserve_room(state: SchedulerState, ask: GangTurn, now: float) -> str:
     now: the current time, in seconds since the epoch.
     """
     pending = state.pending
-    waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.placing, state.roster.capacity)
+    waiter, placing = Waiter(ask.alike, ask.criteria), partial(ask.place_without, state.roster.capacity)
     before = pending.head
     never = pending.reserve_for(ask.key, waiter, placing, now)
     if never is not None:

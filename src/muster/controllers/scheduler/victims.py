@@ -73,7 +73,7 @@ class Victims:
         going = self._roster.list_leaving_pods(now)
         if not weaker and not going:
             return None
-        capacity, placing, effort = self._roster.capacity, ask.placing, Effort()
+        capacity, placing, effort = self._roster.capacity, ask.place_without, Effort()
         protecting = list(self._find_budgets(budgets, weaker))
         return preempt(
             capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone, effort), strong, weaker, now,

@@ -228,7 +228,7 @@ class _Rehearsal:
         if ask.turn.surplus:
             return plan if wants_plan else None
         waiter = Waiter(ask.alike, ask.criteria)
-        never = self._pending.reserve_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
+        never = self._pending.reserve_for(ask.key, waiter, partial(ask.place_without, self.roster.capacity), self._now)
         if not wants_plan:
             return None
         if never is not None and never.is_of_room:

@@ -126,7 +126,7 @@ class LoadedScenario(Struct, frozen=True):
     files: Sequence[_File]
 
 
-# What a scenario can be read from: a file or a folder, its text, or what has been loaded.
+# The source of a scenario: a file or a folder, its text, or a scenario whose files were read.
 Origin: TypeAlias = str | bytes | LoadedScenario
 
 

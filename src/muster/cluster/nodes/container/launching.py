@@ -70,7 +70,7 @@ MESSAGE_FILE = "termination-message"
 
 
 class Kit(Struct, frozen=True):
-    """What all pods of a node share for the start of their containers.
+    """The tools and limits that all pods of a node share for the start of their containers.
 
     lifeline: a descriptor whose closing kills all containers; -1 if containers outlive the server.
     cpus: the CPUs of the node, if no cgroup limits the containers' use of CPUs.
