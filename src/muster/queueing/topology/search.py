@@ -50,7 +50,7 @@ class SearchParameters(Struct, frozen=True):
 
     @property
     def slices(self) -> int:
-        """The number of slices."""
+        """The number of slices into which the pods are divided: `count` divided by `slice_size`."""
         return self.count // self.slice_size
 
 
@@ -135,6 +135,7 @@ class _Search:
         chosen: list[int] = []
         for domain in above:
             below = np.flatnonzero(self._levels[level].parents == domain)
+            # As upstream, the domains are sorted before their inner slices are counted: the least room for pods first.
             order = self._sort(level, below)
             if size > 1:
                 rooms.slices[below] = rooms.pods[below] // size

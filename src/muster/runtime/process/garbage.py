@@ -20,7 +20,7 @@ def settle() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause the garbage collector inside the `with` block, as for decoding many objects.
 
-    Decoding creates no garbage, and collections would double its time.
+    Decoding creates no garbage, and collections would double its time. A collector that was off stays off.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -146,7 +146,10 @@ def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, 
 
 
 def checker_of(check: Check) -> Checker:
-    """Return a checker of whole documents that uses a check of values."""
+    """Return a checker of whole documents, made from a check of values.
+
+    The checker returns the document to store, with all errors and unknown fields.
+    """
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
         findings = Findings(sound)

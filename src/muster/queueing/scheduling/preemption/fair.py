@@ -97,7 +97,7 @@ def _find_candidates(request: PreemptionRequest, queue: Node, policy: Preemption
 
 
 class _CandidateStream:
-    """The remaining candidates of one ClusterQueue, in order.
+    """The remaining candidates of one ClusterQueue, in the order in which preemption considers them.
 
     head: the next candidate; None at the end.
     """
