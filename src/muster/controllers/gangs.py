@@ -317,7 +317,7 @@ class Gang(Struct):
 
 
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
-    """Return the key of a pod's gang, and the first source that claims it.
+    """Return the key of a pod's gang, and the source of the gang: the first source that returns a key.
 
     For a single pod, the key is `namespace/uid`, and the source is None.
     """

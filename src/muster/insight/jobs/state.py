@@ -76,7 +76,7 @@ class JobState(Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether the state is final."""
+        """Whether the job has ended: it completed, failed or was cancelled."""
         return self.word in ("Completed", "Failed", "Cancelled")
 
     @property

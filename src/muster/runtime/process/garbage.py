@@ -1,4 +1,4 @@
-"""Exclude long-lived objects from Python's garbage collections."""
+"""Reduce the cost of Python's garbage collector: exclude long-lived objects, and pause it while many are created."""
 
 import gc
 from collections.abc import Iterator

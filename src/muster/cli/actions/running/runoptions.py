@@ -1,4 +1,4 @@
-"""Parse single options of `muster run`. All functions raise `click.BadParameter`."""
+"""Parse single options of `muster run`. Invalid values raise `click.BadParameter`."""
 
 import os
 from collections.abc import Sequence

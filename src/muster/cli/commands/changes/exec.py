@@ -63,6 +63,13 @@ async def _exec(target: Target, name: str, rank: str, container: str, command: t
 
 
 async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str, command: tuple[str, ...]) -> int:
+    """Run a command in a worker's container, connected to the standard streams of this process; return its exit code.
+
+    A command that could not be started has the exit code of a shell for that, such as 127. Raises `ApiError`.
+
+    rank: the rank of the worker; "" for the first running worker.
+    container: "" for the first container of the pod.
+    """
     import asyncio
 
     from muster.api.status import ApiError

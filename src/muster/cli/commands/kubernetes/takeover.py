@@ -64,6 +64,10 @@ async def _take_over(
     *,
     dry_run: bool,
 ) -> None:
+    """Execute the remaining steps of the takeover, or list them in a dry run.
+
+    Raises `ApiError`, `TransportError`, `click.ClickException`.
+    """
     from muster.actions.moving.carrying import Move
     from muster.actions.moving.takeover import plan_takeover
     from muster.cli.moving import carry_out, require_no_embedded
