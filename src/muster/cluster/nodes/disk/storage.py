@@ -17,7 +17,7 @@ Under a system server the directories above the pods' directories can be travers
 directory of a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that
 account. Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
 
-Foreign files are not touched, and do not disturb the node.
+Foreign files do not disturb the node. It renames those at a path that it needs, and touches no others.
 """
 
 import contextlib
