@@ -452,6 +452,10 @@ class _Cycle:
         self._enter(node.name)
 
     def _preempt(self, nomination: Nomination, cohorts: CohortTree) -> None:
+        """Record a preemption, and reserve the quota and domains for its workload, which waits as the head (parked).
+
+        If elastic workloads shrink instead, no workload is preempted.
+        """
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         decision = CyclePreemption(workload, assignment, nomination.found.victims)
         migrates = nomination.found.migrates

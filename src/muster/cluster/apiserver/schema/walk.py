@@ -202,6 +202,10 @@ def _make_members(schema: Schema, dialect: SchemaDialect, field: ValuePlace) -> 
 
 
 def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+    """Return the check of an object: of each member by its own schema, and then of the object as a whole.
+
+    omits_empty: whether an empty object counts as absent.
+    """
     members = _make_members(schema, dialect, field)
     keeps_unknown = dialect.keeps_unknown(schema)
     mismatch = dialect.mismatch(schema, field)
@@ -266,6 +270,10 @@ def _make_completion(schema: Schema, dialect: SchemaDialect) -> Check:
 
 
 def _list(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+    """Return the check of a list: of each item, and then of the list as a whole.
+
+    omits_empty: whether an empty list counts as absent.
+    """
     items = schema.get("items")
     constraints = dialect.constraints(schema)
     mismatch = dialect.mismatch(schema, field)
