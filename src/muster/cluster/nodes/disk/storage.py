@@ -278,7 +278,7 @@ class PodStorage:
         return total
 
     def remove_volumes(self) -> list[Path]:
-        """Rename the files that live only as long as the pod; return the paths to remove. Logs and records stay."""
+        """Rename the pod's volumes on disk; return the paths of all its volumes to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
         moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):
