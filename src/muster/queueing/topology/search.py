@@ -109,6 +109,7 @@ class _Search:
         self._rooms = _sum_up(levels, room, led, ask)
 
     def run(self) -> DomainChoice | Short:
+        """Choose domains of one level, then level by level the domains inside them that get pods."""
         ask, last = self._ask, len(self._levels) - 1
         fit = self._find_level(ask.level)
         if isinstance(fit, Short):
@@ -275,6 +276,7 @@ def _sum_up(levels: Sequence[DomainLevel], room: Ints, led: Ints, ask: SearchPar
 
 
 def _sum_parents(below: _Rooms, level: int, levels: Sequence[DomainLevel], ask: SearchParameters) -> _Rooms:
+    """Return the rooms of a level, from the rooms of the next narrower level. There, only whole inner slices count."""
     size, parents = len(levels[level].names), levels[level + 1].parents
     inner = ask.inner.get(level + 1, 1)
     if not ask.leader:
@@ -328,6 +330,7 @@ def fitting_inside(
 
 
 def _sum_to_level(levels: Sequence[DomainLevel], amounts: Ints, start: int, end: int) -> Ints:
+    """Return the amounts of the domains of level `start`, summed up by the domains of the wider level `end`."""
     for level in range(start, end, -1):
         amounts = sum_by_number(levels[level].parents, amounts, len(levels[level - 1].names))
     return amounts
