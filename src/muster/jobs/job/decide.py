@@ -71,6 +71,7 @@ class _Decision(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None, *, closing: bool) -> "_Decision":
+        """Count the ended pods, and decide how the Job ends or how many pods it creates and deletes."""
         terms, census = JobTerms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
         status = _set_start(settle_counted(job.status, census), terms, moment)

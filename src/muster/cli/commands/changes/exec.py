@@ -38,6 +38,7 @@ def command(job: str, command: tuple[str, ...], rank: str, container: str, **opt
 
 
 async def _exec(target: Target, name: str, rank: str, container: str, command: tuple[str, ...]) -> int:
+    """Run a command in a worker of a job, in this cluster or in the worker cluster that runs the job."""
     from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, open_tunnel
     from muster.actions.jobs.lookup import get_job
     from muster.api.status import ApiError

@@ -117,6 +117,7 @@ def _tell_next_step(holder: str) -> str:
 
 
 async def _give_back(target: Target, config: str | None) -> None:
+    """Give the Workloads back to Kueue, after checking that no engine runs. Raises `click.ClickException`."""
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import make_identity

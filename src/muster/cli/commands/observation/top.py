@@ -126,6 +126,7 @@ class _Demands(NamedTuple):
 
 
 async def _read_demands(session: Session, nodes: Any, say: Callable[[str], None]) -> _Demands:
+    """Return the requests of the visible pods that have a node and have not finished."""
     from muster.api.pods import is_finished, job_of
     from muster.insight.history.build import owner_of
     from muster.insight.nodes import request_of, sum_pods
