@@ -410,7 +410,7 @@ class _Cycle:
             self._reserve(nomination, cohorts)
 
     def _serve_fitting(self, nomination: Nomination, cohorts: CohortTree) -> None:
-        """Admit a workload that fits. If it fits only after victims of other heads end, reserve its quota until then."""
+        """Admit a workload that fits. If it fits only after victims of others end, reserve its quota until then."""
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         if not self._fits_now(node, assignment, cohorts):
             alternative = self._nominate_beside_victims(workload, cohorts)

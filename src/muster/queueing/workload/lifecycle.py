@@ -143,7 +143,7 @@ def decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifecy
 
 
 def _decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Return the plan for a Workload: its end, its deactivation, its requeueing, its wait, or its use of quota."""
+    """Return the plan for a Workload: its end, its deactivation, its requeuing, its wait, or its use of quota."""
     plan, meta = LifecyclePlan(workload.status), workload.metadata
     if not meta.owner_references and (meta.deletion_timestamp is not None or meta.labels.get(JOB_UID_LABEL)):
         plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in meta.finalizers)
