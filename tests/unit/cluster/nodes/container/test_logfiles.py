@@ -86,7 +86,7 @@ def test_the_last_line_of_a_stream_counts_without_its_end_though_the_other_strea
     (tmp_path / "log.0.0").write_bytes(b"".join(parts))
     reader = Reader(tmp_path)
     reader.seek(count)
-    lines = b"".join((block for block in reader.read() if isinstance(block, bytes))).splitlines()
+    lines = b"".join(block for block in reader.read() if isinstance(block, bytes)).splitlines()
     reader.close()
     assert [one[HEAD_BYTES:].decode() for one in lines] == texts
 
