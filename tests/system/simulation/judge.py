@@ -385,12 +385,12 @@ class Comparison:
         return self._works[name.rpartition("-")[0]]
 
     def _is_back_late(self, fast: Moment, full: Moment) -> bool:
-        """Return whether an evicted job of a queue with worker clusters gets its quota again in the fast engine only.
+        """Return whether the quota of an evicted job of a queue with worker clusters goes to another job.
 
         A cluster requeues a workload that a check sent back in a write after that which frees its quota.
         """
         queues = {self._journal.queue_of[name] for name in fast.order.get("evict", ())} & self._sent_queues
-        return fast.is_caused_as(full) and any(fast.sum_grants([one]) - full.sum_grants([one]) for one in queues)
+        return fast.is_caused_as(full) and any(fast.sum_grants([one]) != full.sum_grants([one]) for one in queues)
 
     def _takes_back(self, fast: Moment, full: Moment) -> bool:
         """Return whether an evicted job of such a queue takes its quota back from another job, which got it late."""
