@@ -108,6 +108,7 @@ class Dispatched(Struct, frozen=True):
             started=any(map(self.mirror.has_started, own)),
             ended=all(map(self.mirror.has_ended, own)),
             active=bool(copies.strays) or any(map(self.mirror.is_active, own)),
+            is_going=any(meta_of(one).deletion_timestamp is not None and not self.mirror.has_ended(one) for one in own),
         )
 
 

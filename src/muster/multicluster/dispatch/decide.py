@@ -375,10 +375,14 @@ def _is_able(remote: Remote) -> bool:
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
     """Return whether the objects in a cluster must be deleted.
 
-    That is so if the cluster is not chosen for the workload, if the job belongs to another workload, or if the clone is
-    outdated, has finished or can never get quota again.
+    That is so if the cluster is not chosen for the workload, if the job belongs to another workload or is already being
+    deleted, or if the clone is outdated, has finished or can never get quota again.
     """
-    if _has_mismatched_job(remote, workload) or not remote.chosen_for:
+    if (
+        _has_mismatched_job(remote, workload)
+        or not remote.chosen_for
+        or (remote.job is not None and remote.job.is_going)
+    ):
         return True
     clone = remote.workload
     if clone is None:

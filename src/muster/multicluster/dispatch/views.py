@@ -21,12 +21,14 @@ class RemoteJob(Struct, frozen=True):
     started: whether it runs or has run.
     ended: whether it has finished.
     active: whether some of its pods have not finished.
+    is_going: whether it is being deleted before it has finished.
     """
 
     workload: str
     started: bool = False
     ended: bool = False
     active: bool = False
+    is_going: bool = False
 
 
 class Remote(Struct, frozen=True):

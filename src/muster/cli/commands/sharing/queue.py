@@ -314,6 +314,6 @@ def delete(name: str, yes: bool, **options: Any) -> None:
         for one in deletion.local
     ]
     kind = "localqueue" if deletion.cluster is None else "clusterqueue"
-    if not ask_to_go_on(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
+    if not ask_to_go_on(f"delete {kind}/{name}", [*local, *(job.describe_effect() for job in deletion.jobs)], yes=yes):
         raise click.ClickException("nothing was done")
     ask(act(deletion))

@@ -379,7 +379,7 @@ class Machines:
         plan = preempt(
             self.capacity,
             ask.shapes,
-            lambda used, _: ask.placing(self.capacity, used, effort),
+            lambda used, _: ask.find_placement(self.capacity, used, effort),
             strong,
             self._candidates.values(),
             now,
