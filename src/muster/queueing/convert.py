@@ -278,6 +278,11 @@ def _convert_preemption(policy: kueue.ClusterQueuePreemption) -> Preemption:
 def _convert_podset(
     podset: kueue.PodSet, count: int, settings: ConversionSettings, devices: PodDevices | None, allowed: frozenset[str]
 ) -> PodSet:
+    """Convert a podset of a Workload.
+
+    count: the number of pods that count, which may be smaller than the podset's.
+    devices: the devices that each pod claims; None if they do not count.
+    """
     spec, rules = podset.template.spec, settings.rules
     topology = podset.topology_request
     requests = requests_of(spec, rules)

@@ -109,6 +109,7 @@ class Move:
                 await self._write(step)
 
     async def _write(self, step: MoveStep) -> None:
+        """Send the writes of a step. An object that is already created or deleted is no error. Raises `ApiError`."""
         client = self._client
         match step:
             case Try(documents=tried):

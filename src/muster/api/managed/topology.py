@@ -61,7 +61,7 @@ def validate_annotations(path: str, annotations: Mapping[str, str], count: int |
     """Yield the errors in the topology annotations of pods.
 
     path: the path of the annotations.
-    count: the number of pods.
+    count: the number of pods; None if it is unknown.
     """
     said = [annotations[way] for way in _WAYS if way in annotations]
     if len(said) > 1:

@@ -231,7 +231,10 @@ def _parse_field(text: str, field: _Field) -> _Matching:
 
 
 def _parse_range(text: str, field: _Field) -> _Matching:
-    """Parse `*`, `N`, `N-M`, each with or without `/STEP`. `N/STEP` goes on to the largest value."""
+    """Parse `*`, `N` or `N-M`, each with or without `/STEP`. Raises `ScheduleError`.
+
+    N is a number, or a name such as `mon`. `?` means `*`. `N/STEP` extends to the largest value.
+    """
     bounds, *steps = text.split("/")
     low, *highs = bounds.split("-")
     is_any = low in ("*", "?")

@@ -476,6 +476,10 @@ class ProcessNode:
         self._remover.add(self._log_keeper.let_go(record) if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
+        """Bring one pod of this node a step further; return the seconds until its next reconcile, or None.
+
+        A pod is started only if the node is not draining and can accept pods.
+        """
         kit = self._kit
         assert kit is not None, "the controller runs once the node is equipped"
         pod = self.pods.get(key)

@@ -112,7 +112,7 @@ class QueueingCache:
 
     @property
     def settings(self) -> AdmissionSettings:
-        """The current settings of admission."""
+        """The settings of the next admission cycle: fair sharing, blocking by readiness, and past usage."""
         blocking = self._definitions.find_blocking(by_workload=self._by_workload)
         fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(

@@ -81,7 +81,10 @@ class Remote(Struct, frozen=True):
 
 
 class Lead(Struct, frozen=True):
-    """The head start of one nominated cluster before the others (`dispatch.lead`). since: its start."""
+    """The head start of a nominated cluster: until it ends, only this cluster gets a clone (`dispatch.lead`).
+
+    since: when the head start began.
+    """
 
     cluster: str
     since: datetime

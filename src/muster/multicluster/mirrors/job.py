@@ -35,7 +35,7 @@ _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_L
 
 
 def make_resize_operations(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a Job spec the size of another spec; a missing size counts as 1.
+    """Return the JSON patch that gives a Job spec the size of another spec; a missing size is written as 1.
 
     path: the path of the patched spec in its object.
     here: the spec with the desired size.

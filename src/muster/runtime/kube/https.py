@@ -232,6 +232,10 @@ class HttpsTransport:
     async def _send_once(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
+        """Send a request one time, and return what `read` makes of the response.
+
+        Raises `TransportError` if the server redirects, or if this transport is closed.
+        """
         self._require_open(request)  # `close` may have been called during the wait
         if request.allowed is not None and not request.allowed():
             raise not_allowed(self._describe_request(request))

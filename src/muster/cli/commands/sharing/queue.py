@@ -253,6 +253,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
 
 
 async def _edit(target: Target, name: str, edit: "QueueEdit", *, dry_run: bool) -> None:
+    """Change a ClusterQueue, or print the changed spec in a dry run. Raises `click.ClickException`."""
     from functools import partial
 
     from muster.actions.quota import queues

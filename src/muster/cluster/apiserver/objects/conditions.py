@@ -1,4 +1,4 @@
-"""Conditions in the status of objects in their JSON form."""
+"""Read and set conditions in the status of objects in their JSON form."""
 
 from muster.cluster.apiserver.decode import Document
 

@@ -186,6 +186,10 @@ class Writer:
         fields.update_managers(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
     async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
+        """Create an object after defaults, admission and validation, in this order; return its body. Raises `ApiError`.
+
+        applied: whether the document comes from server-side apply.
+        """
         rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
         meta = metadata.meta_of(document)
         name, managers = meta.get("name"), meta.get("managedFields")

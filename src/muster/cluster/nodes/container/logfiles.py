@@ -213,7 +213,10 @@ def _find_tail(
 
 
 def _walk_back(descriptor: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines in the last bytes of a file, each with its position, last line first."""
+    """Yield the lines that begin and end in the last bytes of a file, without their newlines, last line first.
+
+    Each comes after the position of its first byte.
+    """
     end = min(os.lseek(descriptor, 0, os.SEEK_END), _MOST_BYTES_OF_A_FILE)
     least = max(end - most_bytes, 0)
     rest = b""  # the end of a line that begins in an earlier block

@@ -97,7 +97,7 @@ def _find_candidates(request: PreemptionRequest, queue: Node, policy: Preemption
 
 
 class _CandidateStream:
-    """The remaining candidates of one ClusterQueue, in order.
+    """The remaining candidates of one ClusterQueue, in the order in which preemption considers them.
 
     head: the next candidate; None at the end.
     """
@@ -250,7 +250,11 @@ class _Search:
         return True
 
     def may_take(self, victim: Victim) -> bool:
-        """Return whether either strategy allows the preemption of a candidate in the current state."""
+        """Return whether a candidate may be preempted in the current state.
+
+        A candidate of another ClusterQueue must borrow, and the preemptor must be entitled to it, or a strategy must
+        allow the preemption.
+        """
         self._shares = Shares()
         queue = self._queues[victim.workload.queue]
         if queue is self._own:
