@@ -77,9 +77,7 @@ def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):
         pytest.param(1450, EQUAL_PAST, id="each of two LocalQueues ran one job of two CPUs"),
         pytest.param(1463, SEVERAL_KINDS, id="two Jobs take the nodes before the pods of a JobSet are there"),
         pytest.param(1525, OTHER_NODES, id="a job starts where another one got a node in place of a lost one"),
-        pytest.param(
-            767, BACK, id="a job that a worker evicted is late for its own quota, which another gets"
-        ),
+        pytest.param(767, BACK, id="a job that a worker evicted is late for its own quota, which another gets"),
         pytest.param(1575, BACK, id="a job gets the quota of one of a lost cluster, which takes it back at once"),
     ],
 )
