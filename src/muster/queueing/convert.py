@@ -363,9 +363,9 @@ def requeues_behind(reason: str, settings: ConversionSettings) -> bool:
 
 
 def _parse_boost(obj: kueue.Workload) -> int:
-    """Return the priority boost of the annotation; 0 if the annotation is not a 32-bit number.
+    """Return the priority boost of the annotation; 0 without the annotation, or if it is not a 32-bit number.
 
-    The webhook refuses such an annotation on new objects.
+    The webhook refuses such a value, so only an object that the webhook did not check has one.
     """
     try:
         boost = int(obj.metadata.annotations.get(PRIORITY_BOOST, "0"))

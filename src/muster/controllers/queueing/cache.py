@@ -219,7 +219,10 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Place the workload by its state: in the quota tree, in a queue, or in neither."""
+        """Place the workload by its state: in the quota tree, in a queue, or in neither.
+
+        A workload with an invalid quantity is in neither, and is recorded in `unfit` until it is placed again.
+        """
         key = key_of(obj)
         try:
             self._place_by_state(key, obj)

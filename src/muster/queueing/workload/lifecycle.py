@@ -245,7 +245,7 @@ def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetim
 
 
 def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Return the plan without a `requeueAt` that has passed; otherwise with the next decision at that time."""
+    """Return the plan without a `requeueAt` that has passed; for a later one, with the next decision by that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan

@@ -148,6 +148,8 @@ class HttpsTransport:
 
         The handshake loses the server's message. So this method sends the request again without an upgrade, and reads
         the message.
+
+        status: the status of the handshake. If the second response has another status, the error has only this one.
         """
         answer = await self.request(request)
         if answer.status == status:
@@ -286,6 +288,7 @@ class HttpsTransport:
         return response
 
     def _require_open(self, request: Request) -> None:
+        """Raise `ClosedError` if this transport was closed. request: the request, for the message."""
         if self._closed:
             raise ClosedError(f"{self._describe_request(request)}: {CLOSED}") from None
 

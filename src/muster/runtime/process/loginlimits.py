@@ -30,7 +30,7 @@ _KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
 
 
 class Login(Struct, frozen=True):
-    """A user, identified as in the entries of the limits files."""
+    """The name and the groups of a user, which the entries of the limits files name."""
 
     name: str
     groups: Collection[str]

@@ -68,7 +68,9 @@ class Authority:
     def server(self, names: tuple[str, ...] = SERVER_NAMES) -> Pair:
         """Return the server's certificate for these host names and addresses.
 
-        Sign a new one if the old one does not fit.
+        Sign a new one if there is none, or if it has other names, is of another authority or is due for renewal.
+
+        Raises `CredentialError`, `OSError`.
         """
         pair = self._load("server")
         if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
@@ -78,9 +80,11 @@ class Authority:
     def client(self, name: str, user: User) -> Pair:
         """Return the client certificate of a user.
 
-        Sign a new one if the old one does not fit.
+        Sign a new one if there is none, or if it is of another user or authority or is due for renewal.
 
-        name: the name of its file.
+        name: the name of its file, without `.pem`.
+
+        Raises `CredentialError`, `OSError`.
         """
         pair = self._load(name)
         if pair is not None and self._is_fresh(pair) and user_of(pair.certificate) == user:

@@ -119,9 +119,10 @@ class _CandidateStream:
 class _Targets:
     """The choice of the ClusterQueue of the next victim: from the root down, always the child with the highest share.
 
-    A node without candidates is left out. So is a node that does not borrow, unless it is an ancestor of the incoming
-    workload's ClusterQueue: shares may differ below it. Usage only falls, so a node that is left out stays out. Of
-    equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
+    A node without candidates is left out. So is a node that does not borrow, except the incoming workload's
+    ClusterQueue and its ancestors: shares may differ below these. Usage only falls, so a node that is left out stays
+    out. Of equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first
+    candidate.
     """
 
     def __init__(

@@ -108,7 +108,10 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, extra_use=extra_use, effort=effort)
 
     def find_refusal(self, capacity: Capacity, extra_use: Ints) -> Refusal | None:
-        """Return why all pods do not fit in addition to `extra_use`; None if they fit."""
+        """Return why the nodes lack room for all pods in addition to `extra_use`; None if they have room.
+
+        extra_use: as in `placement.place`.
+        """
         if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, extra_use)
         outcome = self.find_placement(capacity, extra_use)

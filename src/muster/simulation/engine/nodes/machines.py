@@ -171,7 +171,7 @@ class Machines:
         return key in self._asks
 
     def find_ranks(self, key: str) -> Mapping[int, str]:
-        """Return the id of the entry for each index of an elastic gang; empty if the gang has no nodes."""
+        """Return the id of each pod's entry on a node, by the pod's index; empty if the elastic gang has no nodes."""
         held = self._held.get(key)
         return {} if held is None else held.ranks
 
