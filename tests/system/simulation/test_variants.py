@@ -210,14 +210,17 @@ def test_a_variant_that_is_wrong_ends_all_before_the_first_simulation(file, befo
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["-", "in/pipe"])
+@pytest.mark.parametrize("name", ["-", "in/pipe", "/dev/fd/{}"])
 def test_a_scenario_comes_through_a_pipe(file, tmp_path, monkeypatch, name):
     """It can be read only once, and its files are in the working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flavor.yaml").write_text(FLAVOR)
     (tmp_path / "in").mkdir()
     text = SCENARIO.replace("spec:\n", "spec:\n  manifests: [flavor.yaml]\n", 1)
-    if name != "-":
+    if name.startswith("/dev"):
+        (tmp_path / "in" / "scenario.yaml").write_text(text)
+        name = name.format(os.open("in/scenario.yaml", os.O_RDONLY))
+    elif name != "-":
         os.mkfifo(name)
         Thread(target=Path(name).write_text, args=(text,)).start()
     done = CliRunner().invoke(command, [name, "-o", "json"], input=text)

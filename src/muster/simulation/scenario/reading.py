@@ -272,8 +272,11 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
 
 
 def _find_folder(file: str) -> Path:
-    """Return the folder of the files that a scenario names. For a pipe, it is the working directory."""
-    return Path(file).parent if Path(file).is_file() else Path()
+    """Return the folder of the files that a scenario names: the working directory for a pipe and the standard input."""
+    folder = Path(file).parent
+    # /dev/stdin and /dev/fd/3 are regular files if the shell redirected them from one
+    of_process = folder.resolve() in (Path("/dev"), Path("/dev/fd").resolve())
+    return folder if Path(file).is_file() and not of_process else Path()
 
 
 def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:
