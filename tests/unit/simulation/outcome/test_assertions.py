@@ -193,5 +193,14 @@ def test_an_assertion_about_use_names_one_resource(text, problem):
 
 
 def test_no_nodes_are_occupied():
+def test_a_verdict_names_the_resource_that_its_assertion_does_not_name():
+    """The name of the queue is no mention of a resource."""
+    record = record_use()
+    record.quotas.set(0.0, "resource", {FlavorResource("fixed", "cpu"): 4000})
+    for text, words in [("max(used, queue=resource) < 9", "0 cpu"), ("max(used, resource = cpu) < 9", "6")]:
+        assertion = choose_resource(parse_assertion(text, {}), [*QUOTAS, ("resource", "fixed", "cpu")], ())
+        assert format_verdict(judge(assertion, [], RecordedUse(record))) == f"holds: {text} (it is {words})"
+
+
     with pytest.raises(AssertionSyntaxError, match="there are no nodes"):
         choose_resource(parse_assertion("max(occupancy) < 1", {}), QUOTAS, ())
