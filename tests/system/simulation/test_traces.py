@@ -100,10 +100,13 @@ def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
     (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
     jobs = "a,0,10,1,2,0,unix:ada\nb,20,10,1,2,0,unix:ada\nc,50,10,1,2,0,bob\n"
     (tmp_path / "jobs.csv").write_text(JOBS_HEAD + jobs)
-    texts = ["count(ended, user=ada) == 2", "max(wait, user=eve) < 1h"]
+    texts = ["count(ended, user=ada) == 2", "max(wait, user=bob) < 0", "count(ended, priority=0) == 3"]
     report = simulate(str(tmp_path / "scenario.yaml"), assertions=texts)
     assert [job.user for job in report.jobs] == ["ada", "ada", "bob"]
-    assert [one.holds for one in report.verdicts] == [True, False]
+    assert [one.holds for one in report.verdicts] == [True, False, True]
+    for name, problem in (("user=eve", "there is no user eve, but ada, bob"), ("priority=7", "the priorities are 0")):
+        with pytest.raises(ScenarioError, match=f"^--assert: .*{problem}$"):
+            simulate(str(tmp_path / "scenario.yaml"), assertions=[f"count(ended, {name}) < 5"])
     write_report(report, tmp_path)
     assert [row["user"] for row in csv.DictReader((tmp_path / "jobs.csv").read_text().splitlines())] == [
         "ada",

@@ -29,7 +29,7 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,9}")  # 32 bits, in the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", "user", _PRIORITY, _VARIANT)
 _RESOURCE, _OCCUPANCY = "resource", "occupancy"

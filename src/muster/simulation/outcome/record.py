@@ -325,6 +325,15 @@ class SimulationRecord:
         """The names of the jobs' ClusterQueues, by number."""
         return tuple(self._queues)
 
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The names of the jobs' users, by number."""
+        return tuple(self._users)
+
+    def list_priorities(self) -> set[int]:
+        """Return the priorities of the jobs."""
+        return set(self._priority)
+
     def columns(self) -> JobColumns:
         """Return the fields of all jobs that the timeline needs, as arrays."""
         return JobColumns(self._queue, self._pods, self._submitted, self._run_time, self._ended)
