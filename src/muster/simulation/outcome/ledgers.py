@@ -13,7 +13,8 @@ class Steps:
     """Changes of numbered amounts, in three arrays: the time, the number of the amount, and the difference."""
 
     def __init__(self) -> None:
-        self.times, self.numbers, self.amounts = array("d"), array("q"), array("q")
+        self.times, self.numbers = array("d"), array("q")
+        self.amounts = array("d")  # a quota may exceed 64 bits
 
     def add(self, at: float, number: int, amount: int) -> None:
         """Add a change of an amount.

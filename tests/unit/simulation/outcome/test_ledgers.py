@@ -20,3 +20,9 @@ def test_a_queue_loses_the_quotas_that_a_change_leaves_out():
         (10.0, ("a", "fixed", "cpu"), 2000),
         (20.0, ("a", "spot", "cpu"), 100),
     ]
+
+
+def test_a_quota_may_be_as_large_as_a_quantity():
+    ledger = QuotaLedger()
+    ledger.set(0.0, "a", {FlavorResource("spot", "cpu"): 1000 * (2**63 - 1)})
+    assert list(ledger.changes.amounts) == [1000.0 * 2**63]
