@@ -289,10 +289,6 @@ def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioErr
         raise refuse(_describe_failure(file, error)) from None
 
 
-def _refuse_file(file: Path, error: Exception) -> ScenarioError:
-    return ScenarioError(_describe_failure(file, error))
-
-
 def _describe_failure(file: Path, error: Exception) -> str:
     if isinstance(error, gzip.BadGzipFile):
         return f"{file}: is no gzip file, or other data follow its end"
@@ -577,7 +573,5 @@ def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hi
         raise ScenarioError(f"{file}:{error.line}: {error.why}{of_form}") from None
     except ColumnError as error:
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
-    except OSError as error:
-        raise source.error(f"{path}.file", _describe_failure(file, error)) from None
     except _UNREADABLE as error:
-        raise _refuse_file(file, error) from None
+        raise source.error(f"{path}.file", _describe_failure(file, error)) from None
