@@ -613,7 +613,10 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{fail: {pool: n, mtbf: 1d, mttr: 1h}}", "spec.changes[0].fail: spec.until is needed"),
         ("{at: 1, fail: {pool: n, mtbf: 1d, mttr: 1h}}", "spec.changes[0].at: has no effect on fail"),
         ("{arrivals: {poisson: {every: 1h}}, restart: {for: 1}}", "spec.changes[0].arrivals: spec.until is needed"),
-        ("{arrivals: {burst: {at: [1], count: 0}}, restart: {for: 1}}", "arrivals.burst.count: must be positive"),
+        (
+            "{arrivals: {burst: {at: [1], count: 0}}, restart: {for: 1}}",
+            "arrivals.burst.count: must be from 1 to 100000000",
+        ),
         ("{arrivals: {poisson: {every: 1h}}, scale: {pool: n, count: 1}}", "arrivals: has no effect on scale"),
         ("{at: 1, scale: {pool: m, count: 1}}", "spec.changes[0].scale.pool: there is no pool m"),
         ("{at: 1, scale: {pool: n, count: 1000000}}", "spec.changes[0].scale.count: must be from 0 to 200000"),

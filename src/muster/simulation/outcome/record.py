@@ -163,7 +163,7 @@ class SimulationRecord:
         self.works = tuple(works)
         self.now = 0.0
         self.names: list[str] = []
-        self.moves = 0  # the number of submissions and starts
+        self.moves = 0  # the number of submissions, and of starts of jobs whose pods will be ready in time
         self.ended = 0  # the number of jobs that have ended
         self.until = inf  # the latest end of the simulation
         self.runs = Runs()
@@ -238,15 +238,18 @@ class SimulationRecord:
         demand: Amounts = (),
         nodes: Mapping[str, int] | None = None,
         pods: int | None = None,
+        *,
+        is_late: bool = False,
     ) -> None:
         """Record that a job starts. Only its first start counts for its wait.
 
         demand: the amounts that it requests from the cluster.
         nodes: the number of its pods on each node; None if that is unknown.
         pods: the number of pods with which it starts; None for all.
+        is_late: whether the job will be evicted before its pods are ready.
         """
-        self.moves += 1
-        self.runs.start(job, at, demand, self._pods[job] if pods is None else pods)
+        self.moves += not is_late
+        self.runs.start(job, at, demand, self._pods[job] if pods is None else pods, is_late=is_late)
         if nodes:
             self.nodes.start(job, nodes, at)
         if isnan(self._started[job]):
