@@ -114,6 +114,23 @@ def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
     ]
 
 
+def test_the_number_of_jobs_to_come_is_known(tmp_path):
+    more = """  - name: burst
+    arrivals: {burst: {at: [0, 60], count: 3}}
+    count: 4
+    runTime: 1m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+"""
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + more + QUEUE)
+    (tmp_path / "jobs.csv").write_text(JOBS_HEAD + "a,0,10,1,2,0,ada\nb,20,10,1,2,0,ada\n")
+    expected = set()
+    report = simulate(str(tmp_path / "scenario.yaml"), progress=lambda record: expected.add(record.expected))
+    assert expected == {len(report.jobs)} == {6}
+
+
 def test_the_name_of_a_job_that_could_never_run_is_safe_for_terminals(tmp_path):
     (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
     (tmp_path / "jobs.csv").write_text(JOBS_HEAD + "a\x1b]0;b\x07,0,10,1,9,0,ada\n")

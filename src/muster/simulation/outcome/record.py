@@ -166,6 +166,7 @@ class SimulationRecord:
         self.moves = 0  # the number of submissions, and of starts of jobs whose pods will be ready in time
         self.ended = 0  # the number of jobs that have ended
         self.until = inf  # the latest end of the simulation
+        self.expected = inf  # the number of jobs that will have been submitted at the end
         self.runs = Runs()
         self.nodes = NodeLog()
         self.rooms = FreeRooms()

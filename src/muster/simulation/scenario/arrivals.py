@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
+from math import inf
 from random import Random
 
 from msgspec import Struct
@@ -115,6 +116,20 @@ def _draw_jobs(
             series=work.name,
             startup=0.0 if startup is None else max(0.0, startup(random)),
         )
+
+
+def count_submissions(reading: Reading) -> float:
+    """Return the number of jobs that a scenario submits; infinity if only its `until` ends the arrivals."""
+    return sum(_count_jobs(reading, work) for work in reading.scenario.spec.work)
+
+
+def _count_jobs(reading: Reading, work: Work) -> float:
+    jobs = inf
+    if work.trace is not None:
+        jobs = reading.logs[work.name].count
+    elif work.arrivals is not None and work.arrivals.burst is not None:
+        jobs = len(work.arrivals.burst.at) * work.arrivals.burst.count
+    return jobs if work.count is None else min(jobs, work.count)
 
 
 def list_users(reading: Reading) -> set[str]:
