@@ -642,7 +642,10 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{at: 1, quota: {cohort: c, nominalQuota: {cpu: 1}}}", "no manifest defines the Cohort c"),
         ("{at: 1, apply: {kind: Node}}", "spec.changes[0].apply: is none of ClusterQueue of kueue.x-k8s.io/v1beta2"),
         ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "x", "") + "}}", "no manifest defines the ClusterQueue x"),
-        ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "q", "stopPolicies: Hold") + "}}", "unknown field"),
+        (
+            "{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "q", "stopPolicies: Hold") + "}}",
+            'spec.changes[0].apply: unknown field "spec.stopPolicies"',
+        ),
         ("{at: 1, apply: {" + MANIFEST % ("LocalQueue", "q", "clusterQueue: r") + "}}", "spec.changes[0].apply: "),
         ("{at: 1, apply: {" + MANIFEST % ("Cohort", "../x", "") + "}}", "spec.changes[0].apply: invalid resource name"),
         (
