@@ -199,7 +199,7 @@ class ReadinessWatch:
     def is_late(self, key: str, at: float) -> bool:
         """Return whether a job is evicted before `at`, unless its pods are ready until then."""
         job = self._jobs.get(key)
-        return job is not None and job.deadline is not None and job.deadline < self._convert_to_datetime(at)
+        return job is not None and job.deadline is not None and self._convert_to_seconds(job.deadline) < at
 
     def find_timeout(self, key: str) -> float | None:
         """Return the seconds that the pods of a job may take until they are ready; None if it is not tracked."""
@@ -238,13 +238,16 @@ class ReadinessWatch:
         """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:
-                at = (job.deadline - self._start).total_seconds()
+                at = self._convert_to_seconds(job.deadline)
                 self._agenda.plan(max(at, now), Rank.ARRIVAL, partial(self._expire, key, job.deadline))
         self._unplanned.clear()
 
     def _expire(self, key: str, deadline: datetime) -> None:
         if (job := self._jobs.get(key)) is not None and job.deadline == deadline:
             self._on_late(key, job.back_off(deadline))
+
+    def _convert_to_seconds(self, moment: datetime) -> float:
+        return (moment - self._start).total_seconds()
 
     def _convert_to_datetime(self, at: float) -> datetime:
         return self._start + timedelta(seconds=at)
