@@ -495,7 +495,7 @@ def test_an_object_of_a_state_that_is_invalid_is_named(tmp_path):
     spoil("Workload", lambda one: one["spec"]["podSets"][0].update(count=-1), "Workload default/job-a-.*: has no pods")
     spoil("Workload", lambda one: one["spec"].update(podSets=[]), "Workload default/job-a-.*: has no pods")
     spoil("Workload", lambda one: requests(one).update(cpu="x"), "Workload default/job-a-.*quantities must match")
-    spoil("Pod", lambda one: one["spec"].update(containers=7), "is no snapshot: Expected `array`")
+    spoil("Pod", lambda one: one["spec"].update(containers=7), r"\]: Pod default/.*: Expected `array`, got `int`")
     spoil("ClusterQueue", lambda one: one["spec"].update(queueingStrategy="x"), "ClusterQueue cq: .*Unsupported value")
     spoil("Node", lambda one: one["metadata"].update(name=""), r"spec.items\[\d+\]: Expected `str` of length >= 1")
     spoil("Node", lambda one: one.pop("metadata"), r"spec.items\[\d+\]: Object missing required field `metadata`")
