@@ -16,6 +16,8 @@ from muster.simulation.scenario.source import ScenarioError, find_line
 
 # The maximum number of clusters; Kueue allows 20 in each MultiKueueConfig.
 _MOST_CLUSTERS = 1000
+# A loss that ends later than this, in seconds, has no end: simulations end before the year 10,000.
+_FOREVER = 1e12
 
 
 class WorkerReading(Struct, frozen=True):
@@ -99,7 +101,7 @@ def _read_losses(reading: Reading, path: str, cluster: WorkerCluster) -> list[tu
         at, lasts = _read_time(reading, f"{path}.lost[{number}]", loss)
         if any(begin < at + lasts and at < end for begin, end in losses):
             raise reading.source.error(f"{path}.lost[{number}]", "overlaps with another loss of the cluster")
-        losses.append((at, at + lasts))
+        losses.append((at, at + lasts if at + lasts < _FOREVER else inf))
     return losses
 
 

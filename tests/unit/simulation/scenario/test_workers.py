@@ -25,6 +25,11 @@ def test_clusters_have_names_and_losses(tmp_path):
     assert (more.names, more.losses) == (["b-0", "b-1"], [])
 
 
+def test_a_loss_of_millions_of_years_has_no_end(tmp_path):
+    [one] = read(tmp_path, "  - {name: a, lost: [{at: 1m, for: 10000000000d}]}\n")
+    assert one.losses == [(60.0, inf)]
+
+
 def test_an_error_of_a_cluster_has_the_path_of_the_cluster(tmp_path):
     [one] = read(tmp_path, "  - name: a\n    nodes:\n    - {name: n, count: 1, template: {}}\n")
     error = one.reading.source.error("spec.nodes[0].template", "is wrong")
