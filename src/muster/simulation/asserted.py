@@ -56,10 +56,11 @@ def read_assertions(
 
     more: the assertions of the command.
     record: the record at the start of the simulation, with the jobs of the state.
-    variants: the names of all simulated variants.
+    variants: the names of the variants of all simulations to compare, of which points of a sweep have the same; empty
+    for a single simulation.
 
     Raises:
-        ScenarioError: an assertion is invalid, or names something that the only variant to evaluate it lacks.
+        ScenarioError: an assertion is invalid, or names something that the only simulation lacks.
     """
     scenario = reading.scenario
     known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
@@ -83,7 +84,7 @@ def read_assertions(
             assertion = _check_names(assertion, reading, site, workers, record)
         except UnknownNameError as error:
             lacking[text] = refuse(str(error))
-            if assertion.variant or len(variants) < 2:
+            if len(variants) < 2:  # of several, another may have the name
                 raise lacking[text] from None
         except AssertionSyntaxError as error:
             raise refuse(str(error)) from None

@@ -114,6 +114,21 @@ def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
     ]
 
 
+def test_an_assertion_may_name_a_user_that_one_value_of_a_sweep_has(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
+    for name, user in (("jobs", "ada"), ("more", "eve")):
+        (tmp_path / f"{name}.csv").write_text(JOBS_HEAD + f"a,0,10,1,2,0,{user}\n")
+    cases = list_cases([str(tmp_path / "scenario.yaml")], [parse_sweep("work.log.trace.file=jobs.csv,more.csv")], None)
+    for text in ("count(ended, user=eve) <= 1", "count(ended, user=eve, variant=s) <= 1"):
+        runs = simulate_all(cases, assertions=[text]).runs
+        assert [verdict.value for run in runs for verdict in run.verdicts] == [0.0, 1.0]
+    for text in ("count(ended, user=evi) <= 1", "count(ended, user=evi, variant=s) <= 1"):
+        with pytest.raises(ScenarioError, match="there is no user evi, but ada$"):
+            simulate_all(cases, assertions=[text])
+    with pytest.raises(ScenarioError, match="there is no variant t, but s$"):
+        simulate_all(cases, assertions=["count(ended, variant=t) <= 1"])
+
+
 def test_the_number_of_jobs_to_come_is_known(tmp_path):
     more = """  - name: burst
     arrivals: {burst: {at: [0, 60], count: 3}}
