@@ -123,9 +123,9 @@ def test_an_assertion_may_name_a_user_that_one_value_of_a_sweep_has(tmp_path):
         runs = simulate_all(cases, assertions=[text]).runs
         assert [verdict.value for run in runs for verdict in run.verdicts] == [0.0, 1.0]
     for text in ("count(ended, user=evi) <= 1", "count(ended, user=evi, variant=s) <= 1"):
-        with pytest.raises(ScenarioError, match="there is no user evi, but ada$"):
+        with pytest.raises(ScenarioError, match=r"there is no user evi, but ada$"):
             simulate_all(cases, assertions=[text])
-    with pytest.raises(ScenarioError, match="there is no variant t, but s$"):
+    with pytest.raises(ScenarioError, match=r"there is no variant t, but s$"):
         simulate_all(cases, assertions=["count(ended, variant=t) <= 1"])
 
 
