@@ -97,6 +97,8 @@ def format_value(value: float) -> str:
 
 
 def _shorten(value: float) -> str:
+    if value < 1:
+        return f"{value:.2g}"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -85,7 +85,7 @@ def simulate(
     *,
     seeds: int = 1,
     processes: int = 1,
-    assertions: Sequence[str] = (),
+    assertions: str | Sequence[str] = (),
     progress: bool | Progress | None = None,
 ) -> Report:
     """Simulate a scenario, and return a report.
@@ -94,12 +94,13 @@ def simulate(
     seeds: the number of seeds with which each variant is simulated.
     processes: the number of variants and seeds to simulate concurrently. A program that sets more than one must call
     this function below `if __name__ == "__main__":`, as `multiprocessing` requires.
-    assertions: further assertions to check, in addition to those of the scenario.
+    assertions: one or several further assertions to check, in addition to those of the scenario.
     progress: True shows the progress as a line on stderr. A function is called with the current record after each
     moment of the first simulation. A KeyboardInterrupt ends that simulation early, and skips the others.
 
     Raises `muster.Error` if the scenario cannot be simulated.
     """
+    texts = [assertions] if isinstance(assertions, str) else assertions
     origin = str(scenario) if isinstance(scenario, str | Path) else _encode_document(scenario)
     reporter = ProgressReporter(_show_line if progress is True else lambda _: None, RealClock())
     moments = progress if callable(progress) else reporter
@@ -107,11 +108,11 @@ def simulate(
         cases = list_cases([origin], [], None)
         variants = [case.variant for case in cases]
         shelf = LogShelf(reporter.read)
-        one = simulate_one(cases[0].origin, assertions=assertions, progress=moments, variants=variants, shelf=shelf)
+        one = simulate_one(cases[0].origin, assertions=texts, progress=moments, variants=variants, shelf=shelf)
         several = None
         if (len(cases) > 1 or seeds != 1) and not one.stopped:
             several = simulate_all(
-                cases, seeds, assertions=assertions, processes=processes, first=one, done=reporter.count, shelf=shelf
+                cases, seeds, assertions=texts, processes=processes, first=one, done=reporter.count, shelf=shelf
             )
         if progress is True:
             _show_line(_describe_end(one.summary, 1 if several is None else len(several.runs)))

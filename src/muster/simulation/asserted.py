@@ -20,10 +20,11 @@ from muster.simulation.outcome.assertions import (
     require_known,
 )
 from muster.simulation.outcome.ledgers import QuotaKey
-from muster.simulation.outcome.record import JobOutcome
+from muster.simulation.outcome.record import JobOutcome, SimulationRecord
 from muster.simulation.outcome.usechanges import RecordedUse
+from muster.simulation.scenario.arrivals import list_priorities, list_users
 from muster.simulation.scenario.reading import Reading
-from muster.simulation.scenario.source import ScenarioError
+from muster.simulation.scenario.source import ScenarioError, list_names
 
 # Every pod takes one of these, so they are no resource that jobs ask for.
 _PODS = "pods"
@@ -47,16 +48,19 @@ def read_assertions(
     more: Sequence[str],
     site: Site,
     workers: Sequence[WorkerSite],
+    record: SimulationRecord,
     variant: str,
     variants: Sequence[str],
 ) -> Asserted:
     """Parse the assertions of a scenario and of the command; return the assertions about a variant.
 
     more: the assertions of the command.
-    variants: the names of all simulated variants.
+    record: the record at the start of the simulation, with the jobs of the state.
+    variants: the names of the variants of all simulations to compare, of which points of a sweep have the same; empty
+    for a single simulation.
 
     Raises:
-        ScenarioError: an assertion is invalid, or names something that the only variant to evaluate it lacks.
+        ScenarioError: an assertion is invalid, or names something that the only simulation lacks.
     """
     scenario = reading.scenario
     known = {"variant": variants or [scenario.metadata.name, *(one.name for one in scenario.spec.variants)]}
@@ -77,10 +81,10 @@ def read_assertions(
         if assertion.variant not in ("", variant):
             continue
         try:
-            assertion = _check_names(assertion, site, workers)
+            assertion = _check_names(assertion, reading, site, workers, record)
         except UnknownNameError as error:
             lacking[text] = refuse(str(error))
-            if assertion.variant or len(variants) < 2:
+            if len(variants) < 2:  # of several, another may have the name
                 raise lacking[text] from None
         except AssertionSyntaxError as error:
             raise refuse(str(error)) from None
@@ -119,7 +123,9 @@ def _refuse_option(why: str) -> ScenarioError:
     return ScenarioError(f"--assert: {why}")
 
 
-def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]) -> Assertion:
+def _check_names(
+    assertion: Assertion, reading: Reading, site: Site, workers: Sequence[WorkerSite], record: SimulationRecord
+) -> Assertion:
     """Check the names in an assertion; return the assertion, with its resource if it is about use.
 
     Raises:
@@ -128,13 +134,33 @@ def _check_names(assertion: Assertion, site: Site, workers: Sequence[WorkerSite]
     """
     queues = [one.metadata.name for one in site.cluster_queues]
     if not assertion.is_of_use:
-        require_known(assertion.filters, {"queue": queues, "work": list(site.templates)})
+        filters = dict(assertion.filters)
+        require_known(assertion.filters, {"queue": queues, "work": record.works})
+        if "user" in filters:
+            require_known(assertion.filters, {"user": sorted({*list_users(reading), *record.users} - {""})})
+        if "priority" in filters:
+            _require_priority(int(filters["priority"]), _list_priorities(reading, site, record))
         return assertion
     quotas = list(_list_quotas(site, workers))
     if not assertion.is_of_nodes:  # jobs are in queues of this cluster, but worker clusters have quotas
         queues += sorted({key[0] for key in quotas} - {*queues})
     require_known(assertion.filters, {"queue": queues})
     return choose_resource(assertion, quotas, _list_node_resources([site, *(one.site for one in workers)]))
+
+
+def _list_priorities(reading: Reading, site: Site, record: SimulationRecord) -> list[range]:
+    """Return the priorities that jobs may have, in order."""
+    usual = {name: one.workload.spec.priority or 0 for name, one in site.templates.items()}
+    of_state = {range(one, one + 1) for one in record.list_priorities()}
+    return sorted(list_priorities(reading, usual) | of_state, key=lambda each: (each.start, each.stop))
+
+
+def _require_priority(priority: int, known: Sequence[range]) -> None:
+    """Raise `UnknownNameError` if no job may have this priority."""
+    if not any(priority in each for each in known):
+        names = [str(each.start) if len(each) == 1 else f"{each.start} to {each.stop - 1}" for each in known]
+        others = f": the priorities are {list_names(names)}" if names else ""
+        raise UnknownNameError(f"no job has the priority {priority}{others}")
 
 
 def _list_quotas(site: Site, workers: Sequence[WorkerSite]) -> Iterator[QuotaKey]:

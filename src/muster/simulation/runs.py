@@ -150,7 +150,7 @@ def simulate_all(
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise ScenarioError(f"seeds: must be from 1 to {MOST_SEEDS}")
-    variants = list(dict.fromkeys(case.variant for case in cases))
+    variants = [case.variant for case in cases]
     shelf = shelf or LogShelf()
     tasks = [
         _Task(case, case.seed + number, assertions, variants, folder)

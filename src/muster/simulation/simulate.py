@@ -127,9 +127,13 @@ def prepare(
         refuse_checks(reading.manifests, site.cluster_queues)
     refuse_idle_queues(reading.manifests, site, configuration)
     workers = [WorkerSite(one, build_site(one.reading, configuration)) for one in read_workers(reading)]
-    asserted = read_assertions(reading, assertions, site, workers, variant or reading.scenario.metadata.name, variants)
     for one in workers:
         refuse_idle_queues(one.reading.reading.manifests, one.site, configuration)
-    if engine == "full":
-        return reading, site, FullEngine(reading, site, configuration, workers), asserted
-    return reading, site, World(reading, site, configuration, workers, log), asserted
+    played = (
+        FullEngine(reading, site, configuration, workers)
+        if engine == "full"
+        else World(reading, site, configuration, workers, log)
+    )
+    name = variant or reading.scenario.metadata.name
+    asserted = read_assertions(reading, assertions, site, workers, played.record, name, variants)
+    return reading, site, played, asserted

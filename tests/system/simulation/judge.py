@@ -75,10 +75,10 @@ class Journal(SimulationRecord):
         self.queue_of[name] = queue
         return super().submit(name, work, queue, pods, priority, at, run_time, user)
 
-    def start(self, job, at, demand=(), nodes=None, pods=None):
+    def start(self, job, at, demand=(), nodes=None, pods=None, *, is_late=False):
         self.events.append((at, "start", self.names[job]))
         self.demands[self.names[job]] = demand
-        super().start(job, at, demand, nodes, pods)
+        super().start(job, at, demand, nodes, pods, is_late=is_late)
 
     def end(self, job, at, *, over_limit=False):
         self.events.append((at, "end", self.names[job]))

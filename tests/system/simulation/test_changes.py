@@ -613,7 +613,10 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{fail: {pool: n, mtbf: 1d, mttr: 1h}}", "spec.changes[0].fail: spec.until is needed"),
         ("{at: 1, fail: {pool: n, mtbf: 1d, mttr: 1h}}", "spec.changes[0].at: has no effect on fail"),
         ("{arrivals: {poisson: {every: 1h}}, restart: {for: 1}}", "spec.changes[0].arrivals: spec.until is needed"),
-        ("{arrivals: {burst: {at: [1], count: 0}}, restart: {for: 1}}", "arrivals.burst.count: must be positive"),
+        (
+            "{arrivals: {burst: {at: [1], count: 0}}, restart: {for: 1}}",
+            "arrivals.burst.count: must be from 1 to 100000000",
+        ),
         ("{arrivals: {poisson: {every: 1h}}, scale: {pool: n, count: 1}}", "arrivals: has no effect on scale"),
         ("{at: 1, scale: {pool: m, count: 1}}", "spec.changes[0].scale.pool: there is no pool m"),
         ("{at: 1, scale: {pool: n, count: 1000000}}", "spec.changes[0].scale.count: must be from 0 to 200000"),
@@ -639,7 +642,10 @@ def test_changes_after_the_last_job_do_not_count(tmp_path):
         ("{at: 1, quota: {cohort: c, nominalQuota: {cpu: 1}}}", "no manifest defines the Cohort c"),
         ("{at: 1, apply: {kind: Node}}", "spec.changes[0].apply: is none of ClusterQueue of kueue.x-k8s.io/v1beta2"),
         ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "x", "") + "}}", "no manifest defines the ClusterQueue x"),
-        ("{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "q", "stopPolicies: Hold") + "}}", "unknown field"),
+        (
+            "{at: 1, apply: {" + MANIFEST % ("ClusterQueue", "q", "stopPolicies: Hold") + "}}",
+            'spec.changes[0].apply: unknown field "spec.stopPolicies"',
+        ),
         ("{at: 1, apply: {" + MANIFEST % ("LocalQueue", "q", "clusterQueue: r") + "}}", "spec.changes[0].apply: "),
         ("{at: 1, apply: {" + MANIFEST % ("Cohort", "../x", "") + "}}", "spec.changes[0].apply: invalid resource name"),
         (

@@ -71,6 +71,12 @@ def test_a_job_of_a_higher_priority_evicts_another(tmp_path):
     assert [(one.evictions, round(one.lost)) for one in report.jobs] == [(1, 40), (0, 0)]
 
 
+def test_a_value_that_cannot_be_drawn_is_refused_before_the_simulation(tmp_path):
+    jobs = work("a", [10], 100, queue="q", priority={"uniform": {"from": 5, "to": 1}})
+    with pytest.raises(ScenarioError, match=r"spec\.work\[0\]\.priority\.uniform: to is less than from"):
+        play(tmp_path, [jobs], queue("q", 1), **{"assert": ["count(ended, priority=3) == 0"]})
+
+
 def test_a_limit_counts_from_the_start(tmp_path):
     nodes = [{"name": "n", "count": 1, "template": {"status": {"allocatable": {"cpu": "1"}}}}]
     report = play(tmp_path, [work("a", [0, 10], 1000, limit=60)], nodes=nodes)

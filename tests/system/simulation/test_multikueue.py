@@ -275,10 +275,14 @@ def test_each_job_runs_in_one_cluster_at_a_time(tmp_path, seed):
         ("[east.yaml]", "[east.yaml]\n    lost: [{at: 1}, {at: 5}]", "spec.clusters[0].lost[1]: overlaps with another"),
         (
             "[east.yaml]",
-            "[east.yaml]\n    nodes: [{name: n, count: 1, template: {}}]",
+            "[east.yaml]\n    nodes: [{name: n, count: 1, template: {spec: {}}}]",
             "8: spec.clusters[0].nodes[0].tem",
         ),
-        ("[east.yaml]", "[east.yaml]\n    nodes: [{name: n, count: -1, template: {}}]", "nodes[0].count: must not be"),
+        (
+            "[east.yaml]",
+            "[east.yaml]\n    nodes: [{name: n, count: -1, template: {spec: {}}}]",
+            "nodes[0].count: must be from 0",
+        ),
         ("spec: {clusters: [", "spec: {quotaManagement: Automated, clusters: [", "quotaManagement Automated cannot be"),
     ],
 )

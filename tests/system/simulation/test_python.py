@@ -41,6 +41,12 @@ def test_a_document_is_simulated(scenario):
     assert "<td>all</td><td>3</td><td>3</td>" in report._repr_html_()
 
 
+@pytest.mark.parametrize("assertions", ["count(ended) == 2", ["count(ended) == 2"]])
+def test_assertions_are_one_or_several(assertions):
+    [verdict] = muster.simulate(DOCUMENT, assertions=assertions).verdicts
+    assert (verdict.value, verdict.holds) == (3.0, False)
+
+
 def test_progress_is_a_line_if_it_is_asked_for(capsys):
     for silent in (False, None):
         muster.simulate(DOCUMENT, progress=silent)

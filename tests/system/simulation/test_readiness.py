@@ -28,6 +28,15 @@ def job(name, at=0, *, startup="0s", run="100s", count=1, job=JOB):
     return burst(count, name=name, run=run, more=more, job=job).replace("at: [0]", f"at: [{at}]")
 
 
+def refuse_time_after(seconds):
+    """Return a function that fails a simulation which goes on for longer."""
+
+    def look(record):
+        assert record.now < seconds
+
+    return look
+
+
 def quota(cpus):
     return FLAVOR + queue("q", cpus)
 
@@ -48,6 +57,23 @@ def test_a_job_that_is_late_backs_off_longer_each_time(tmp_path):
         for at, starts in ((begin, True), (end, False))
     ]
     assert [one.evictions for one in report.jobs] == [5]
+
+
+def test_a_simulation_ends_although_a_job_is_always_late(tmp_path):
+    """Only after the end of the other job, which runs much longer than the first job is tried in vain."""
+    text = scenario("  work:\n" + job("a", startup="61s") + job("b", at=1, startup="60s", run="10h"), quota(2))
+    report = play(tmp_path, text, configuration=waiting(), progress=refuse_time_after(90_000))
+    a, b = report.jobs
+    assert (a.ended, b.ended) == (None, 36_061.0)
+    assert [(one.name, one.never, one.why) for one in report.waiting] == [
+        ("a-0", True, "its pods are ready after 1m1s, but it is evicted after 1m")
+    ]
+
+
+def test_a_late_job_whose_limit_ends_it_is_no_job_that_never_runs(tmp_path):
+    late = job("a", startup="61s").replace("startup", "limit: 30s\n    startup")
+    report = play(tmp_path, scenario("  until: 20s\n  work:\n" + late, quota(1)), configuration=waiting())
+    assert (report.jobs[0].started, report.waiting) == (0.0, [])
 
 
 def test_a_job_is_given_up_after_the_last_retry(tmp_path):

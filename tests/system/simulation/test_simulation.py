@@ -544,6 +544,8 @@ def test_a_report_is_written(tmp_path):
         ("kind: Scenario", "kind: Story", "holds 0 objects of kind Scenario instead of one"),
         ("parallelism: 1", "parallelisms: 1", "spec.work[0].template: Job in version"),
         ("kind: Job", "kind: CronJob", "spec.work[0].template: a CronJob cannot be simulated"),
+        ("kind: Job", "kind: Jbo", "scenario.yaml:12: spec.work[0].template: no kind Jbo in batch/v1 is served"),
+        ("- name: a\n", "- name: A_1\n", 'scenario.yaml:8: spec.work[0].name: Invalid value: "A_1": a lowercase'),
         ("queueingStrategy: BestEffortFIFO", "queueingStrategy: Best", "Unsupported value"),
         (
             "    queue: a\n",

@@ -222,6 +222,20 @@ def find_ends(cases):
     return {run.variant: run.summary.makespan for run in simulate_all(cases).runs}
 
 
+def test_assertions_name_the_work_the_users_and_the_priorities_of_a_state(tmp_path, waiting):
+    for item in waiting["spec"]["items"]:
+        if item["kind"] == "Workload":
+            item["metadata"].setdefault("annotations", {})["muster.dev/submitted-by"] = "unix:ada"
+            item["spec"]["priority"] = 3
+    [scenario] = write_scenario(tmp_path, waiting, "  state: state.yaml\n")
+    texts = ["count(ended, work=state) == 2", "count(ended, user=ada) == 2", "count(ended, priority=3) == 2"]
+    assert all(one.holds for one in simulate(scenario, assertions=texts).verdicts)
+    with pytest.raises(ScenarioError, match=r"^--assert: there is no user eve, but ada$"):
+        simulate(scenario, assertions=["count(ended, user=eve) < 5"])
+    with pytest.raises(ScenarioError, match=r"^--assert: no job has the priority 0: the priorities are 3$"):
+        simulate(scenario, assertions=["count(ended, priority=0) < 5"])
+
+
 def test_variants_and_sweeps_change_objects_of_a_state(tmp_path, waiting):
     scenario = write_scenario(tmp_path, waiting, "  state: state.yaml\n")
     swept = find_ends(list_cases(scenario, [parse_sweep("clusterQueues.cq.nominalQuota.cpu=4,8")], None))
@@ -481,7 +495,7 @@ def test_an_object_of_a_state_that_is_invalid_is_named(tmp_path):
     spoil("Workload", lambda one: one["spec"]["podSets"][0].update(count=-1), "Workload default/job-a-.*: has no pods")
     spoil("Workload", lambda one: one["spec"].update(podSets=[]), "Workload default/job-a-.*: has no pods")
     spoil("Workload", lambda one: requests(one).update(cpu="x"), "Workload default/job-a-.*quantities must match")
-    spoil("Pod", lambda one: one["spec"].update(containers=7), "is no snapshot: Expected `array`")
+    spoil("Pod", lambda one: one["spec"].update(containers=7), r"\]: Pod default/.*: Expected `array`, got `int`")
     spoil("ClusterQueue", lambda one: one["spec"].update(queueingStrategy="x"), "ClusterQueue cq: .*Unsupported value")
     spoil("Node", lambda one: one["metadata"].update(name=""), r"spec.items\[\d+\]: Expected `str` of length >= 1")
     spoil("Node", lambda one: one.pop("metadata"), r"spec.items\[\d+\]: Object missing required field `metadata`")

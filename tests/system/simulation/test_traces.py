@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import re
 from pathlib import Path
 
 import pytest
@@ -100,16 +99,51 @@ def test_the_users_of_a_table_are_in_the_report_and_in_assertions(tmp_path):
     (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
     jobs = "a,0,10,1,2,0,unix:ada\nb,20,10,1,2,0,unix:ada\nc,50,10,1,2,0,bob\n"
     (tmp_path / "jobs.csv").write_text(JOBS_HEAD + jobs)
-    texts = ["count(ended, user=ada) == 2", "max(wait, user=eve) < 1h"]
+    texts = ["count(ended, user=ada) == 2", "max(wait, user=bob) < 0", "count(ended, priority=0) == 3"]
     report = simulate(str(tmp_path / "scenario.yaml"), assertions=texts)
     assert [job.user for job in report.jobs] == ["ada", "ada", "bob"]
-    assert [one.holds for one in report.verdicts] == [True, False]
+    assert [one.holds for one in report.verdicts] == [True, False, True]
+    for name, problem in (("user=eve", "there is no user eve, but ada, bob"), ("priority=7", "the priorities are 0")):
+        with pytest.raises(ScenarioError, match=f"^--assert: .*{problem}$"):
+            simulate(str(tmp_path / "scenario.yaml"), assertions=[f"count(ended, {name}) < 5"])
     write_report(report, tmp_path)
     assert [row["user"] for row in csv.DictReader((tmp_path / "jobs.csv").read_text().splitlines())] == [
         "ada",
         "ada",
         "bob",
     ]
+
+
+def test_an_assertion_may_name_a_user_that_one_value_of_a_sweep_has(tmp_path):
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + QUEUE)
+    for name, user in (("jobs", "ada"), ("more", "eve")):
+        (tmp_path / f"{name}.csv").write_text(JOBS_HEAD + f"a,0,10,1,2,0,{user}\n")
+    cases = list_cases([str(tmp_path / "scenario.yaml")], [parse_sweep("work.log.trace.file=jobs.csv,more.csv")], None)
+    for text in ("count(ended, user=eve) <= 1", "count(ended, user=eve, variant=s) <= 1"):
+        runs = simulate_all(cases, assertions=[text]).runs
+        assert [verdict.value for run in runs for verdict in run.verdicts] == [0.0, 1.0]
+    for text in ("count(ended, user=evi) <= 1", "count(ended, user=evi, variant=s) <= 1"):
+        with pytest.raises(ScenarioError, match=r"there is no user evi, but ada$"):
+            simulate_all(cases, assertions=[text])
+    with pytest.raises(ScenarioError, match=r"there is no variant t, but s$"):
+        simulate_all(cases, assertions=["count(ended, variant=t) <= 1"])
+
+
+def test_the_number_of_jobs_to_come_is_known(tmp_path):
+    more = """  - name: burst
+    arrivals: {burst: {at: [0, 60], count: 3}}
+    count: 4
+    runTime: 1m
+    template:
+      apiVersion: batch/v1
+      kind: Job
+      spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+"""
+    (tmp_path / "scenario.yaml").write_text(HEAD + TO_QUEUE % "user: models" + more + QUEUE)
+    (tmp_path / "jobs.csv").write_text(JOBS_HEAD + "a,0,10,1,2,0,ada\nb,20,10,1,2,0,ada\n")
+    expected = set()
+    report = simulate(str(tmp_path / "scenario.yaml"), progress=lambda record: expected.add(record.expected))
+    assert expected == {len(report.jobs)} == {6}
 
 
 def test_the_name_of_a_job_that_could_never_run_is_safe_for_terminals(tmp_path):
@@ -268,7 +302,7 @@ def test_a_log_that_is_not_all_gzip_is_named(tmp_path, packs):
 
 def test_a_damaged_table_is_named(tmp_path):
     (tmp_path / "jobs.csv.gz").write_bytes(gzip.compress(b"id,at\n" * 1000)[:30])
-    with pytest.raises(ScenarioError, match=re.escape("jobs.csv.gz: ")):
+    with pytest.raises(ScenarioError, match=r"spec\.work\[0\]\.trace\.file: .*jobs\.csv\.gz: Compressed file ended"):
         play(tmp_path, TRACE.replace("jobs.csv", "jobs.csv.gz"))
 
 

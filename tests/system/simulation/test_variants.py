@@ -210,14 +210,17 @@ def test_a_variant_that_is_wrong_ends_all_before_the_first_simulation(file, befo
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["-", "in/pipe"])
+@pytest.mark.parametrize("name", ["-", "in/pipe", "/dev/fd/{}"])
 def test_a_scenario_comes_through_a_pipe(file, tmp_path, monkeypatch, name):
-    """It can be read only once, and its files are in the working directory."""
+    """It can be read only once, and its files are in the working directory. A shell may open its file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flavor.yaml").write_text(FLAVOR)
     (tmp_path / "in").mkdir()
     text = SCENARIO.replace("spec:\n", "spec:\n  manifests: [flavor.yaml]\n", 1)
-    if name != "-":
+    if name.startswith("/dev"):
+        (tmp_path / "in" / "scenario.yaml").write_text(text)
+        name = name.format(os.open("in/scenario.yaml", os.O_RDONLY))
+    elif name != "-":
         os.mkfifo(name)
         Thread(target=Path(name).write_text, args=(text,)).start()
     done = CliRunner().invoke(command, [name, "-o", "json"], input=text)
@@ -314,9 +317,64 @@ def test_an_assertion_is_about_the_same_resource_in_all_variants(file):
         simulate_all(list_cases([file], [], None), assertions=["max(used) <= 60"])
 
 
+@pytest.mark.parametrize(
+    ("priority", "named", "others"),
+    [
+        ("", "7", ": the priorities are 0"),
+        ("priority: 5", "7", ": the priorities are 5"),
+        ("priority: {constant: 5}", "7", ": the priorities are 5"),
+        ("priority: {uniform: {from: -3, to: 5}}", "7", ": the priorities are -3 to 5"),
+        ("priority: {exponential: {mean: 5}}", "-1", ": the priorities are 0 to 2147483647"),
+        ("priority: {empirical: values}", "7", ": the priorities are -2, 8"),
+    ],
+)
+def test_an_assertion_about_a_priority_that_no_job_has_is_refused(file, tmp_path, priority, named, others):
+    (tmp_path / "values").write_text("8\n-2\n8\n")
+    Path(file).write_text(SCENARIO.replace("runTime: 10m", f"runTime: 10m\n    {priority}").partition("  variants")[0])
+    done = CliRunner().invoke(command, [file, "--assert", f"count(waiting, priority={named}) == 0"])
+    assert done.exit_code == 2
+    assert done.stderr.endswith(f"Error: --assert: no job has the priority {named}{others}\n")
+
+
+@pytest.mark.parametrize(
+    ("priority", "named"),
+    [("priority: {uniform: {from: -3, to: 5}}", -3), ("priority: {lognormal: {median: 9, sigma: 1}}", 99)],
+)
+def test_an_assertion_may_be_about_a_priority_that_a_job_may_have(file, priority, named):
+    Path(file).write_text(SCENARIO.replace("runTime: 10m", f"runTime: 10m\n    {priority}").partition("  variants")[0])
+    done = CliRunner().invoke(command, [file, "--assert", f"count(waiting, priority={named}) == 0"])
+    assert done.exit_code == 0, done.stderr
+
+
+def test_an_assertion_about_a_user_that_one_variant_has_is_judged_in_all(file):
+    more = """  - name: more
+    spec:
+      work:
+      - name: eve
+        arrivals: {burst: {at: [0], count: 1}}
+        runTime: 1m
+        priority: 7
+        template:
+          apiVersion: batch/v1
+          kind: Job
+          spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+"""
+    Path(file).write_text(SCENARIO + more)
+    texts = ["count(ended, user=eve) < 2", "max(wait, user=eve) < 1h", "count(ended, priority=7) == 0"]
+    outcome = simulate_all(list_cases([file], [], None), assertions=texts)
+    values = {run.variant: [one.value for one in run.verdicts] for run in outcome.runs}
+    none = [0.0, None, 0.0]
+    assert values == {"base": none, "wide": none, "short": none, "more": [1.0, 0.0, 1.0]}
+    with pytest.raises(ScenarioError, match=r"^--assert: there is no user evi: do you mean eve\?$"):
+        simulate_all(list_cases([file], [], None), assertions=["count(ended, user=evi, variant=more) < 5"])
+    with pytest.raises(ScenarioError, match=r"^--assert: there is no user evi, but w$"):
+        simulate_all(list_cases([file], [], None), assertions=["count(ended, user=evi) < 5"])
+
+
 def test_an_assertion_without_jobs_fails_as_such(file, tmp_path):
     Path(file).write_text(SCENARIO.partition("  variants:")[0])
-    text = "max(wait, priority=7) < 1h"
+    text = "max(wait, queue=dev) < 1h"
+    Path(file).write_text(f"{Path(file).read_text()}{FLAVOR}{write_queue('dev', 'cpu')}")
     done = CliRunner().invoke(command, [file, "--assert", text, "--report", str(tmp_path / "out")])
     assert done.exit_code == 1
     assert f"FAILS: {text} (there is no such job)" in done.stderr.splitlines()

@@ -27,6 +27,12 @@ def test_the_last_value_covers_the_largest_one_and_not_much_more(most):
     assert 2 <= len(ticks) <= 6
 
 
+@given(st.floats(1e-6, 1e15))
+def test_each_value_of_an_axis_has_a_label_of_its_own(most):
+    ticks = list_value_ticks(most)
+    assert len({format_value(one) for one in ticks}) == len(ticks)
+
+
 @given(st.floats(0.5, 1e11))
 def test_times_are_few_and_within_the_axis(seconds):
     ticks = list_time_ticks(seconds)

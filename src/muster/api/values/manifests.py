@@ -68,7 +68,8 @@ def _parse_documents(text: str, source: str) -> Iterator[Manifest | ManifestErro
             yield ManifestError(f"{where}: {_shift_lines(str(error), above)}")
             continue
         if repeated:
-            yield ManifestError(f"{where}: {repeated[0].path} is given more than once")
+            line = above + repeated[0].line
+            yield ManifestError(f"{where}: {repeated[0].path} is given more than once, at line {line}")
         elif document is not None:
             yield from _unpack_objects(document, where, above, source)
 

@@ -18,7 +18,7 @@ _SERVICES = frozenset({"DaemonSet", "Node", "ReplicaSet", "ReplicationController
 _LONGEST_NUMBER = 10
 
 # A duration above this number of seconds means no limit, and is ignored.
-_CENTURY = 100 * 365 * 24 * 3600.0
+CENTURY = 100 * 365 * 24 * 3600.0
 
 
 class EndTime(Struct, frozen=True, cache_hash=True):
@@ -55,7 +55,7 @@ def end_of(meta: ObjectMeta, deadline: int | None, started: float) -> EndTime | 
     The user's expectation is used if it is sooner than the enforced limits. An invalid or absurdly long expectation is
     ignored.
     """
-    limits = [limit for limit in (deadline, _read_time_limit(meta)) if limit is not None and limit < _CENTURY]
+    limits = [limit for limit in (deadline, _read_time_limit(meta)) if limit is not None and limit < CENTURY]
     expected = _read_expected_duration(meta)
     if limits and (expected is None or min(limits) <= expected):
         return EndTime(started + min(limits), is_enforced=True)
@@ -68,7 +68,7 @@ def _read_expected_duration(meta: ObjectMeta) -> float | None:
         seconds = durations.parse_seconds(text) if text is not None else 0.0
     except durations.DurationError:
         return None
-    return seconds if 0 < seconds < _CENTURY else None
+    return seconds if 0 < seconds < CENTURY else None
 
 
 def _read_time_limit(meta: ObjectMeta) -> int | None:

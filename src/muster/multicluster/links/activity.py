@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 from muster.api.conditions import find
@@ -43,9 +43,18 @@ def list_outages(losses: Sequence[tuple[float, float]]) -> list[tuple[float, flo
         at, failures = lost, 0
         while ends := [end for begin, end in losses if begin <= at < end]:
             failures += 1
-            at = inf if inf in ends else at + seconds_until_retry(failures)
+            at = inf if inf in ends else _find_attempt(at, failures, min(ends))
         outages.append((lost, at))
     return outages
+
+
+def _find_attempt(failed: float, failures: int, back: float) -> float:
+    """Return the time of an attempt after a failed one. With the longest pauses, it is the first that may succeed.
+
+    back: the time before which all attempts fail; a long outage would have many.
+    """
+    pause = seconds_until_retry(failures)
+    return failed + (pause if failures <= _MOST_DOUBLINGS else pause * ceil((back - failed) / pause))
 
 
 def make_unusable(reason: str, problem: str) -> Activity:

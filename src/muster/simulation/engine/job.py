@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from math import inf
 
 from msgspec import Struct
 
@@ -73,6 +74,11 @@ class SimulatedJob(Struct):
     def limit(self) -> timedelta | None:
         """The time limit of the job; None if it has none."""
         return None if self.end is None or not self.end.is_enforced else timedelta(seconds=self.end.at)
+
+    @property
+    def limit_seconds(self) -> float:
+        """The time limit of the job in seconds; infinity if it has none."""
+        return inf if self.end is None or not self.end.is_enforced else self.end.at
 
     @property
     def traits(self) -> Traits:

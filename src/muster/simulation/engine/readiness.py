@@ -16,6 +16,7 @@ from muster.api.kueue import ClusterQueue, RequeueState, ResourceFlavor, Workloa
 from muster.api.kueue.names import ADMITTED, PODS_READY
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.meta import Condition
+from muster.api.values import durations
 from muster.queueing.conditions import put
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.workload.eviction import delay_requeue
@@ -195,6 +196,16 @@ class ReadinessWatch:
             return
         self._agenda.plan(job.ready_at, Rank.END, partial(self._become_ready, key, job.ready_at))
 
+    def is_late(self, key: str, at: float) -> bool:
+        """Return whether a job is evicted before `at`, unless its pods are ready until then."""
+        job = self._jobs.get(key)
+        return job is not None and job.deadline is not None and self._convert_to_seconds(job.deadline) < at
+
+    def find_timeout(self, key: str) -> float | None:
+        """Return the seconds that the pods of a job may take until they are ready; None if it is not tracked."""
+        job = self._jobs.get(key)
+        return None if job is None or job.settings is None else job.settings.timeout / durations.SECOND
+
     def interrupt(self, key: str, now: float) -> None:
         """Record that a tracked job lost its nodes, so that its timeout may count again."""
         if (job := self._jobs.get(key)) is not None and job.conditions:
@@ -227,13 +238,16 @@ class ReadinessWatch:
         """
         for key in self._unplanned:
             if (job := self._jobs.get(key)) is not None and job.deadline is not None:
-                at = (job.deadline - self._start).total_seconds()
+                at = self._convert_to_seconds(job.deadline)
                 self._agenda.plan(max(at, now), Rank.ARRIVAL, partial(self._expire, key, job.deadline))
         self._unplanned.clear()
 
     def _expire(self, key: str, deadline: datetime) -> None:
         if (job := self._jobs.get(key)) is not None and job.deadline == deadline:
             self._on_late(key, job.back_off(deadline))
+
+    def _convert_to_seconds(self, moment: datetime) -> float:
+        return (moment - self._start).total_seconds()
 
     def _convert_to_datetime(self, at: float) -> datetime:
         return self._start + timedelta(seconds=at)

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from math import inf
 
 from msgspec.structs import replace
 
@@ -65,13 +64,17 @@ class JobRunner(SimulatedCluster):
         """
         started = self.record.now if since is None else since
         job.started, job.starts = started, job.starts + 1
+        if job.counts_since is None:
+            job.counts_since = job.started
+        is_late = self._readiness.is_late(
+            job.workload.key, min(self.record.now + job.submission.startup, self._find_limit(job))
+        )
         nodes = self._count_pods_to_draw(job)
-        self.record.start(job.number, started, job.sum_demand(), nodes, job.size if job.bounds else None)
+        pods = job.size if job.bounds else None
+        self.record.start(job.number, started, job.sum_demand(), nodes, pods, is_late=is_late)
         self._readiness.begin(job.workload.key, self.record.now, job.submission.startup)
         job.since, job.done = started, 0.0
         job.lacking = None
-        if job.counts_since is None:
-            job.counts_since = job.started
         self._expect_end(job, started)
 
     def _count_pods_to_draw(self, job: SimulatedJob) -> Mapping[str, int] | None:
@@ -84,13 +87,17 @@ class JobRunner(SimulatedCluster):
     def _expect_end(self, job: SimulatedJob, now: float) -> None:
         """Plan the end of a running job: when its work is done, or at its time limit if that comes first."""
         assert job.started is not None, "it runs"
-        assert job.counts_since is not None, "it runs"
         span = job.work if job.checkpoints is None else job.checkpoints.compute_span(job.work)
         at = max(now, job.started + job.submission.startup) + (span - job.done) / job.speed
-        limit_at = job.counts_since + job.end.at if job.end is not None and job.end.is_enforced else inf
+        limit_at = self._find_limit(job)
         job.over_limit = limit_at < at
         at = min(at, limit_at)
         self._agenda.plan(max(self.record.now, at), Rank.END, partial(self._end, job.workload.key, job.starts))
+
+    def _find_limit(self, job: SimulatedJob) -> float:
+        """Return when the time limit ends a job that has started with its current quota; infinity without a limit."""
+        assert job.counts_since is not None, "it has started"
+        return job.counts_since + job.limit_seconds
 
     def _stop_job(self, job: SimulatedJob) -> float:
         """Free the nodes of a job, and reset it to its last checkpoint; return the lost seconds of its run."""

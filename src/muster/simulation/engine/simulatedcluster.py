@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from muster.api.config import Configuration
 from muster.api.ours.decisions import Decision, Subject, What
 from muster.api.values import durations
+from muster.charts.scales import format_span
 from muster.controllers.decisionlog import DecisionLog
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
@@ -137,11 +138,20 @@ class SimulatedCluster(ABC):
         return bool(self._jobs)
 
     def list_waiting(self) -> Iterator[Waiting]:
-        """Yield each job that does not run, with the reason."""
+        """Yield each job that does not run, or whose pods are never ready in time, with the reason."""
         lacking: dict[Hashable, str] = {}  # why these pods never get nodes; many jobs may have such pods
         for job in self._jobs.values():
-            if job.started is None:
+            if lateness := self._explain_lateness(job):
+                yield Waiting(job.submission.name, lateness, never=True)
+            elif job.started is None:
                 yield self._explain(job, lacking)
+
+    def _explain_lateness(self, job: SimulatedJob) -> str:
+        """Return why the pods of a job cannot be ready in time; "" if they can, or if the job never had quota."""
+        timeout, startup = self._readiness.find_timeout(job.workload.key), job.submission.startup
+        if timeout is None or job.given_up or min(startup, job.limit_seconds) <= timeout:
+            return ""
+        return f"its pods are ready after {format_span(startup)}, but it is evicted after {format_span(timeout)}"
 
     def _explain(self, job: SimulatedJob, lacking: dict[Hashable, str]) -> Waiting:
         """Return why a job does not run.

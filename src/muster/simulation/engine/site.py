@@ -5,8 +5,9 @@ a Job gets its usual queue. The server runs in memory, only while the cluster is
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -224,7 +225,7 @@ async def store_manifests(plane: ControlPlane, client: Client, manifests: Iterab
     """
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
-        kind = _find_kind(plane, one.document, one.title_with_line)
+        kind = _find_kind(plane, one.document, partial(_refuse_manifest, one))
         if kind in _WORK:
             raise ScenarioError(f"{one.title_with_line}: would have no effect: jobs are the templates of spec.work")
         namespace = (one.document["metadata"].get("namespace") or "default") if kind.namespaced else ""
@@ -246,7 +247,7 @@ async def _store_state(plane: ControlPlane, client: Client, state: ClusterState)
     object, or if a variant adds an unknown field.
     """
     for one in state.objects:
-        kind = _find_kind(plane, one.document, one.title_with_line)
+        kind = _find_kind(plane, one.document, partial(_refuse_manifest, one))
         if (original := state.originals.get(name_object(one.document))) is not None:
             _refuse_new_fields(plane, kind, one, original)
         meta = one.document["metadata"]
@@ -277,11 +278,16 @@ def _refuse_new_fields(plane: ControlPlane, kind: Kind[Any], changed: Manifest, 
         raise ScenarioError(f'{changed.title_with_line}: unknown field "{new}"')
 
 
-def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> Kind[Any]:
+def _find_kind(plane: ControlPlane, document: Mapping[str, Any], refuse: Callable[[str], ScenarioError]) -> Kind[Any]:
+    """Return the kind of a document. refuse: makes the error about an unknown kind, which is raised."""
     resource = plane.server.registry.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
     if resource is None:
-        raise ScenarioError(f"{where}: no kind {document.get('kind')} in {document.get('apiVersion')} is served")
+        raise refuse(f"no kind {document.get('kind')} in {document.get('apiVersion')} is served")
     return resource.kind
+
+
+def _refuse_manifest(manifest: Manifest, why: str) -> ScenarioError:
+    return ScenarioError(f"{manifest.title_with_line}: {why}")
 
 
 async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: Mapping[str, Node]) -> list[Node]:
@@ -417,7 +423,7 @@ async def _read_template(
     """
     path = f"spec.work[{number}].template"
     document = complete_template(reading, path, reading.scenario.spec.work[number])
-    kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
+    kind = _find_kind(plane, document, partial(reading.source.error, path))
     integration: Integration[Any] | None = next((one for one in INTEGRATIONS if one.kind == kind), None)
     if integration is None:
         raise reading.source.error(path, f"a {kind.kind} cannot be simulated")
@@ -460,7 +466,7 @@ async def _read_group(
         return None
     try:
         document = complete_group(work.pod_group, job.name, job.namespace)
-        kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
+        kind = _find_kind(plane, document, partial(reading.source.error, path))
         return read_group(await _try_out(plane, client, reading, path, document, kind.type), pods)
     except GangTermsError as error:
         raise reading.source.error(f"{path}.{error.path}", error.why) from None
@@ -487,7 +493,7 @@ async def _try_out(
 
     Raises `ScenarioError` if the server refuses the document.
     """
-    kind = _find_kind(plane, document, f"{reading.source.file}: {path}")
+    kind = _find_kind(plane, document, partial(reading.source.error, path))
     namespace = (document["metadata"].get("namespace") or "default") if kind.namespaced else ""
     try:
         answer = await client.raw(Request("POST", kind.path(namespace), _DRY_RUN, msgspec.json.encode(document)))
@@ -499,6 +505,8 @@ async def _try_out(
 def _explain_refusal(reading: Reading, path: str, refusal: ApiError) -> ScenarioError:
     """Return the error for a refused template, with the line and path of its field if a single field is invalid."""
     causes = refusal.status.details.causes if refusal.status.details is not None else ()
+    if (of_name := next((one for one in causes if one.field == "metadata.name"), None)) is not None:
+        return reading.source.error(f"{path.rpartition('.')[0]}.name", of_name.message)
     if len(causes) != 1 or not causes[0].field:
         return reading.source.error(path, str(refusal))
     hint = _LIMIT_HINT if causes[0].message.endswith(LIMIT_NEEDED) else ""

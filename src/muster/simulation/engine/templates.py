@@ -18,7 +18,7 @@ from muster.api.core import (
 )
 from muster.api.ours.users import short_user
 from muster.api.values.quantity import ResourceList, format_amount
-from muster.gang.order.ends import EndTime
+from muster.gang.order.ends import CENTURY, EndTime
 from muster.queueing.model import PodSet, WorkloadInfo
 from muster.simulation.engine.site import JobTemplate
 from muster.simulation.scenario.arrivals import Submission
@@ -154,5 +154,10 @@ def find_local_queue(name: str, template: JobTemplate) -> str:
 
 
 def find_end(submission: Submission, template: JobTemplate) -> EndTime | None:
-    """Return when a job ends by its own limit, or else by its template, in seconds from its start; None if unknown."""
-    return template.end if submission.limit is None else EndTime(submission.limit, is_enforced=True)
+    """Return when a job ends by its own limit, or else by its template, in seconds from its start; None if unknown.
+
+    A limit of more than a century counts as no limit, as in a cluster.
+    """
+    if submission.limit is None:
+        return template.end
+    return EndTime(submission.limit, is_enforced=True) if submission.limit < CENTURY else None

@@ -23,7 +23,7 @@ from muster.simulation.engine.site import Site
 from muster.simulation.engine.takeup import read_residents
 from muster.simulation.outcome.record import SimulationRecord, Waiting
 from muster.simulation.outcome.stillness import Stillness
-from muster.simulation.scenario.arrivals import Submission, list_submissions
+from muster.simulation.scenario.arrivals import Submission, count_submissions, list_submissions
 from muster.simulation.scenario.draws import parse_moment
 from muster.simulation.scenario.reading import STATE_WORK, Reading
 from muster.simulation.scenario.workers import WorkerReading
@@ -69,6 +69,7 @@ class World:
         self._until = inf if spec.until is None else parse_moment(spec.until, spec.start)
         self.record.until = self._until
         self._submissions = list_submissions(reading)
+        self.record.expected = count_submissions(reading)
         self._coming = False  # whether another job is planned
         names = [name for worker in workers for name in worker.reading.names]
         routes = find_routes(reading, site, configuration, names)
@@ -80,6 +81,7 @@ class World:
             self._changes = engine.changes = Changes(reading, site, self._agenda, engine)
             if reading.state is not None:
                 engine.take_up(read_residents(reading, site, convert.ConversionSettings.of(configuration)))
+                self.record.expected += len(self.record)
             return
         _refuse_beside_clusters(reading, site)
         self._engine = manager = ManagerEngine(spec, site, configuration, self._agenda, self.record, routes, decisions)

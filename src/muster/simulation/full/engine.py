@@ -80,7 +80,7 @@ class FullEngine:
         """Prepare the simulation.
 
         Raises `ScenarioError` if the scenario has a feature that only the fast engine supports, or a template whose
-        jobs do not run all pods at the same time.
+        jobs do not run all pods at the same time, or if a value of the scenario cannot be drawn.
         """
         spec = reading.scenario.spec
         _refuse_unplayable(reading, site)
@@ -93,6 +93,7 @@ class FullEngine:
         self._until = inf if spec.until is None else parse_moment(spec.until, spec.start)
         self._queues = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._works = [self._read_work(number) for number in range(len(spec.work))]
+        self._submissions = list_submissions(reading)
         self._waiting: list[Waiting] = []
         self._is_stuck = False  # whether nothing but timeouts can happen any more
 
@@ -149,8 +150,7 @@ class FullEngine:
 
         Returns when all jobs have ended, nothing more can happen, or the scenario's time is over.
         """
-        submissions = list_submissions(self._reading)
-        submission = next(submissions, None)
+        submission = next(self._submissions, None)
         ran_at = 0.0  # the time at which a pod was last running
         stillness, happened_at = Stillness(self.record), 0.0
         while submission is not None or observer.unfinished:
@@ -170,7 +170,7 @@ class FullEngine:
             elif submission is not None and due <= now + _ROUNDING:
                 self.record.now = now
                 await self._submit(cluster, observer, submission)
-                submission = next(submissions, None)
+                submission = next(self._submissions, None)
             elif submission is None and not changes.has_more:
                 self._is_stuck = stillness.lasts(observer.unfinished)
                 if self._is_stuck or now - max(ran_at, self.record.now) >= _REST_SECONDS:

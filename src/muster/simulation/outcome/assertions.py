@@ -29,7 +29,7 @@ _ASSERTION = re.compile(
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")  # the format of `str`, because values are compared as text
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,9}")  # 32 bits, in the format of `str`, because values are compared as text
 _PRIORITY, _VARIANT = "priority", "variant"
 _FIELDS = ("queue", "work", "user", _PRIORITY, _VARIANT)
 _RESOURCE, _OCCUPANCY = "resource", "occupancy"
@@ -86,6 +86,7 @@ class Assertion(Struct, frozen=True):
     filters: pairs of a field and a value. Only jobs or quotas with these values are measured.
     bound: in seconds for a time, as a part of 1 for a share, and in whole units such as CPUs for an amount.
     variant: the only variant for which the assertion is evaluated; "" for all variants.
+    names_resource: whether its author named the resource.
     """
 
     text: str
@@ -95,6 +96,7 @@ class Assertion(Struct, frozen=True):
     operator: str
     bound: float
     variant: str = ""
+    names_resource: bool = False
 
     @property
     def is_of_use(self) -> bool:
@@ -171,7 +173,7 @@ def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertio
     variant = dict(filters).get(_VARIANT, "")
     of_jobs = tuple((name, value) for name, value in filters if name != _VARIANT)
     bound = _parse_bound(found["bound"], metric)
-    return Assertion(text, function, metric, of_jobs, found["operator"], bound, variant)
+    return Assertion(text, function, metric, of_jobs, found["operator"], bound, variant, _RESOURCE in dict(of_jobs))
 
 
 def _list_fields(metric: str) -> Sequence[str]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.simulation.outcome.assertions import AssertionResult
 from muster.simulation.outcome.student import CONFIDENCE, MeanEstimate
-from muster.simulation.outcome.summary import GroupSummary, Summary
+from muster.simulation.outcome.summary import GroupSummary, Summary, round_mean
 
 SECONDS = "seconds"
 
@@ -153,7 +153,12 @@ def _excludes_zero(change: MeanEstimate) -> bool | None:
 
 
 def list_figures(summary: Summary) -> Iterator[tuple[Figure, float]]:
-    """Yield the compared figures of a simulation, with their values."""
+    """Yield the compared figures of a simulation, with their rounded values."""
+    for figure, value in _list_exact_figures(summary):
+        yield figure, round_mean(value)
+
+
+def _list_exact_figures(summary: Summary) -> Iterator[tuple[Figure, float]]:
     yield from _list_group(None, summary.total)
     yield Figure(None, "makespan", SECONDS), summary.makespan
     if summary.fairness is not None:

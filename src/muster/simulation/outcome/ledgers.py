@@ -2,11 +2,18 @@
 
 from array import array
 from collections.abc import Mapping
+from typing import TypeVar
 
 from muster.queueing.model import FlavorResource
 
+T = TypeVar("T")
+
 QuotaKey = tuple[str, str, str]
 """A queue, a flavor and a resource."""
+
+
+# Amounts above this, such as a quota that stands for no limit, are recorded as this amount, which fits into 64 bits.
+MOST_AMOUNT = 2**62
 
 
 class Steps:
@@ -48,6 +55,7 @@ class QuotaLedger:
 
     def set(self, at: float, queue: str, nominal: Mapping[FlavorResource, int]) -> None:
         """Record that a queue has these nominal quotas and no others from `at` on."""
+        nominal = _cap_amounts(nominal)
         before = self._nominal.get(queue, {})
         for part in {**before, **nominal}:
             number = self._assign_number((queue, *part))
@@ -85,9 +93,14 @@ class CapacityLedger:
 
     def set(self, at: float, amounts: Mapping[str, int], cluster: str = "") -> None:
         """Record that the nodes of a cluster have these total amounts from `at` on."""
+        amounts = _cap_amounts(amounts)
         before = self._amounts.get(cluster, {})
         for resource in {**before, **amounts}:
             number = self._numbers.setdefault(resource, len(self._numbers))
             if change := amounts.get(resource, 0) - before.get(resource, 0):
                 self.changes.add(at, number, change)
-        self._amounts[cluster] = dict(amounts)
+        self._amounts[cluster] = amounts
+
+
+def _cap_amounts(amounts: Mapping[T, int]) -> dict[T, int]:
+    return {name: min(amount, MOST_AMOUNT) for name, amount in amounts.items()}

@@ -39,13 +39,16 @@ class ProgressReporter:
         if (now := self._find_turn()) is None:
             return
         took = now - self._began
-        whole, rest = "", ""
-        if 0 < record.now < record.until < inf:
+        share = record.ended / max(record.expected, 1)
+        time, jobs = format_span(record.now), f"{len(record):,}"
+        if record.until < inf:
             share = record.now / record.until
-            whole, rest = f" of {format_span(record.until)}", f", about {format_span(took / share - took)} left"
-        jobs = f"{len(record):,} jobs, {record.ended:,} ended"
+            time += f" of {format_span(record.until)}"
+        elif record.expected < inf:
+            jobs += f" of {record.expected:,}"
         rate = f"{self._moments / took:,.0f} moments/s"
-        self._show(f"{format_span(record.now)}{whole} simulated, {jobs}, {rate}{rest}")
+        rest = f", about {format_span(took / share - took)} left" if 0 < share < 1 else ""
+        self._show(f"{time} simulated, {jobs} jobs, {record.ended:,} ended{rest}, {rate}")
 
     def _find_turn(self) -> float | None:
         """Return the current time if an update is due; None otherwise."""

@@ -163,9 +163,10 @@ class SimulationRecord:
         self.works = tuple(works)
         self.now = 0.0
         self.names: list[str] = []
-        self.moves = 0  # the number of submissions and starts
+        self.moves = 0  # the number of submissions, and of starts of jobs whose pods will be ready in time
         self.ended = 0  # the number of jobs that have ended
         self.until = inf  # the latest end of the simulation
+        self.expected = inf  # the number of jobs that will have been submitted at the end
         self.runs = Runs()
         self.nodes = NodeLog()
         self.rooms = FreeRooms()
@@ -238,15 +239,18 @@ class SimulationRecord:
         demand: Amounts = (),
         nodes: Mapping[str, int] | None = None,
         pods: int | None = None,
+        *,
+        is_late: bool = False,
     ) -> None:
         """Record that a job starts. Only its first start counts for its wait.
 
         demand: the amounts that it requests from the cluster.
         nodes: the number of its pods on each node; None if that is unknown.
         pods: the number of pods with which it starts; None for all.
+        is_late: whether the job will be evicted before its pods are ready.
         """
-        self.moves += 1
-        self.runs.start(job, at, demand, self._pods[job] if pods is None else pods)
+        self.moves += not is_late
+        self.runs.start(job, at, demand, self._pods[job] if pods is None else pods, is_late=is_late)
         if nodes:
             self.nodes.start(job, nodes, at)
         if isnan(self._started[job]):
@@ -324,6 +328,15 @@ class SimulationRecord:
     def queues(self) -> tuple[str, ...]:
         """The names of the jobs' ClusterQueues, by number."""
         return tuple(self._queues)
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The names of the jobs' users, by number."""
+        return tuple(self._users)
+
+    def list_priorities(self) -> set[int]:
+        """Return the priorities of the jobs."""
+        return set(self._priority)
 
     def columns(self) -> JobColumns:
         """Return the fields of all jobs that the timeline needs, as arrays."""

@@ -19,7 +19,7 @@ def describe_measure(verdict: AssertionResult) -> str:
     if value is None:
         return f"there is {'nothing to use' if assertion.is_of_use else 'no such job'}"
     measured = _format_value(value, assertion.unit)
-    if not assertion.resource or "resource" in assertion.text:
+    if not assertion.resource or assertion.names_resource:
         return f"it is {measured}"
     return f"it is {measured} {'of ' if assertion.unit == 'share' else ''}{assertion.resource}"
 

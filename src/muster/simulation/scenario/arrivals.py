@@ -1,17 +1,19 @@
 """Turn the work of a scenario into jobs, in the order in which they are submitted. Pure."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
+from math import inf
 from random import Random
 
 from msgspec import Struct
 
-from muster.simulation.scenario.draws import PARSERS, Draw, DrawError, draw_arrivals, make_draw
+from muster.api.ours.users import short_user
+from muster.simulation.scenario.draws import PARSERS, Draw, DrawError, draw_arrivals, make_draw, parse_number
 from muster.simulation.scenario.logs.jobs import MOST, OrderedJobs, Role
 from muster.simulation.scenario.logs.opening import HISTORY, find_format
-from muster.simulation.scenario.model import Trace, Work
+from muster.simulation.scenario.model import Distribution, Trace, Value, Work
 from muster.simulation.scenario.reading import Reading
 
 
@@ -119,6 +121,56 @@ def _draw_jobs(
             series=work.name,
             startup=0.0 if startup is None else max(0.0, startup(random)),
         )
+
+
+def count_submissions(reading: Reading) -> float:
+    """Return the number of jobs that a scenario submits; infinity if only its `until` ends the arrivals."""
+    return sum(_count_jobs(reading, work) for work in reading.scenario.spec.work)
+
+
+def _count_jobs(reading: Reading, work: Work) -> float:
+    jobs = inf
+    if work.trace is not None:
+        jobs = reading.logs[work.name].count
+    elif work.arrivals is not None and work.arrivals.burst is not None:
+        jobs = len(work.arrivals.burst.at) * work.arrivals.burst.count
+    return jobs if work.count is None else min(jobs, work.count)
+
+
+def list_users(reading: Reading) -> set[str]:
+    """Return the short names of the users who submit the jobs of a scenario."""
+    names = {work.name for work in reading.scenario.spec.work if work.trace is None}
+    names.update(*(log.users for log in reading.logs.values()))
+    return {short_user(name) for name in names if name}
+
+
+def list_priorities(reading: Reading, usual: Mapping[str, int]) -> set[range]:
+    """Return the priorities that the jobs of a scenario may have.
+
+    usual: the priorities of jobs without a priority of their own, by the name of the work.
+    """
+    priorities: set[range] = set()
+    for work in reading.scenario.spec.work:
+        own = [work.priority] if work.trace is None else reading.logs[work.name].priorities
+        for value in own:
+            priorities.update(_find_range(usual[work.name] if value is None else value, reading))
+    return priorities
+
+
+def _find_range(value: Value, reading: Reading) -> Iterator[range]:
+    """Yield the whole numbers that `_round_draw` makes of a priority, which is known to be valid."""
+    if not isinstance(value, Distribution):
+        ends = [(value, value)]
+    elif value.constant is not None:
+        ends = [(value.constant, value.constant)]
+    elif value.uniform is not None:
+        ends = [(value.uniform.low, value.uniform.high)]
+    elif value.empirical is not None:
+        ends = [(one, one) for one in reading.samples[value.empirical]]
+    else:  # there is no largest value
+        ends = [(0, MOST)]
+    for low, high in ends:
+        yield range(_round_draw(parse_number(low), -MOST), _round_draw(parse_number(high), -MOST) + 1)
 
 
 def _round_draw(value: float, least: int) -> int:

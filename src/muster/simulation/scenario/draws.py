@@ -8,6 +8,7 @@ from math import log
 from random import Random
 
 from muster.api.values import durations
+from muster.simulation.scenario.logs.jobs import MOST
 from muster.simulation.scenario.model import Arrivals, Burst, Distribution, Value, Weekly
 
 DAY = 86_400.0
@@ -16,6 +17,8 @@ _SHORT_HOUR = re.compile(r"^(?=\d:)")
 _HOUR = 3600.0
 # With a larger sigma, values exceed the range of floating-point numbers.
 _MOST_SIGMA = 100.0
+# The maximum number of jobs in a burst. More are probably a mistake, and would fill the memory.
+_MOST_BURST = 100_000_000
 
 Draw = Callable[[Random], float]
 Parse = Callable[[str | float], float]
@@ -110,12 +113,15 @@ def parse_size(text: str | float) -> float:
 def parse_value(text: str | float, parse: Parse) -> float:
     """Return a constant value of jobs.
 
-    Numbers of pods and priorities must be integers, unlike the mean of a distribution.
+    Numbers of pods and priorities must be integers of 32 bits, unlike the mean of a distribution.
     Raises the errors of `parse`, and `DrawError` for a number that must be an integer.
     """
     value = parse(text)
-    if parse in _WHOLE and not value.is_integer():
-        raise DrawError("", f"{value:g} is no whole number")
+    if parse in _WHOLE:
+        if not value.is_integer():
+            raise DrawError("", f"{value:g} is no whole number")
+        if abs(value) > MOST:
+            raise DrawError("", f"{value:.0f} has more than 32 bits")
     return value
 
 
@@ -218,8 +224,8 @@ def _accumulate(step: Callable[[], float]) -> Iterator[float]:
 
 
 def _draw_bursts(burst: Burst, start: datetime) -> Iterator[float]:
-    if burst.count < 1:
-        raise DrawError(".burst.count", "must be positive")
+    if not 1 <= burst.count <= _MOST_BURST:
+        raise DrawError(".burst.count", f"must be from 1 to {_MOST_BURST}")
     try:
         times = sorted(parse_moment(at, start) for at in burst.at)
     except DrawError as error:

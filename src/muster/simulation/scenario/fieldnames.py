@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import inspect
@@ -20,6 +21,7 @@ def list_fields(path: str) -> Sequence[str]:
     return name_fields(part)
 
 
+@cache  # each of thousands of variants describes the same types
 def describe_part(type: type[Any]) -> inspect.Type | None:
     """Return the description of a type, from which `enter_part` finds the parts."""
     return _find_part(inspect.type_info(type))

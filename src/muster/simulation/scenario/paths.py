@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from muster.api.kueue import KUEUE_KINDS
 from muster.insight.nearest import find_nearest
@@ -39,7 +39,7 @@ _OPEN_FIELDS = frozenset(
     )
 )
 _SPAN = re.compile(r"([0-9.]+(ms|[smhd]))+")
-_TYPES = {kind.kind: kind.type for kind in KUEUE_KINDS}
+_TYPES: Mapping[str, type[Struct]] = {kind.kind: kind.type for kind in KUEUE_KINDS}
 _FIELDS = tuple(sorted({*Spec.__struct_encode_fields__} - {*_FIXED}))
 
 

@@ -160,7 +160,7 @@ def read_scenario(origin: Origin, overlays: Sequence[Overlay] = (), shelf: LogSh
         manifests,
         _read_samples(scenario, source, folder),
         _read_traces(scenario, source, folder, shelf or LogShelf()),
-        _read_tables(scenario, source, folder),
+        read_tables(scenario, source),
         state,
     )
 
@@ -272,8 +272,11 @@ def _parse_files(files: Iterable[tuple[str, bytes]]) -> tuple[list[Manifest], li
 
 
 def _find_folder(file: str) -> Path:
-    """Return the folder of the files that a scenario names. For a pipe, it is the working directory."""
-    return Path(file).parent if Path(file).is_file() else Path()
+    """Return the folder of the files that a scenario names: the working directory for a pipe and the standard input."""
+    folder = Path(file).parent
+    # /dev/stdin and /dev/fd/3 are regular files if the shell redirected them from one
+    of_process = folder.resolve() in (Path("/dev"), Path("/dev/fd").resolve())
+    return folder if Path(file).is_file() and not of_process else Path()
 
 
 def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioError) -> bytes:
@@ -284,10 +287,6 @@ def _read_bytes(file: Path, refuse: Callable[[str], ScenarioError] = ScenarioErr
         return gzip.decompress(data) if file.suffix == ".gz" else data
     except _UNREADABLE as error:
         raise refuse(_describe_failure(file, error)) from None
-
-
-def _refuse_file(file: Path, error: Exception) -> ScenarioError:
-    return ScenarioError(_describe_failure(file, error))
 
 
 def _describe_failure(file: Path, error: Exception) -> str:
@@ -312,7 +311,7 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         raise source.error(path, f"there is no such field{hint}") from None
     scenario = _resolve_state(_resolve_histories(scenario, source), source, document)
     _require_sources(scenario, source)
-    _require_pools(scenario, source)
+    require_pools(scenario, source)
     _require_variants(scenario, source)
     return scenario
 
@@ -389,14 +388,14 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
             raise source.error(path, "count is needed, unless spec.until ends the simulation")
 
 
-def _require_pools(scenario: Scenario, source: Source) -> None:
+def require_pools(scenario: Scenario, source: Source) -> None:
     """Raise `ScenarioError` for an incomplete or contradicting pool, an invalid size, or a duplicate name.
 
     A pool needs a name and a model of its nodes (a template or another Node), or a table in a known format.
     """
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
-        require_one_model(pool, source, f"spec.nodes[{number}]")
+        _require_one_model(pool, source, f"spec.nodes[{number}]")
         if pool.file:
             _require_format(pool.format, NODE_FORMATS, source, f"spec.nodes[{number}].format")
             continue
@@ -411,7 +410,7 @@ def _require_pools(scenario: Scenario, source: Source) -> None:
             raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {MOST_NODES}")
 
 
-def require_one_model(pool: NodePool, source: Source, path: str) -> None:
+def _require_one_model(pool: NodePool, source: Source, path: str) -> None:
     """Raise `ScenarioError` for a pool with `like` or a table that contradicts its other fields.
 
     path: the path of the pool.
@@ -533,11 +532,12 @@ def _read_traces(scenario: Scenario, source: Source, folder: Path, shelf: LogShe
     return logs
 
 
-def _read_tables(scenario: Scenario, source: Source, folder: Path) -> dict[int, list[NodeRow]]:
+def read_tables(scenario: Scenario, source: Source) -> dict[int, list[NodeRow]]:
+    """Return the tables of nodes, by the index of their pool. Raises `ScenarioError`."""
     tables = {}
     for number, pool in enumerate(scenario.spec.nodes):
         if pool.file:
-            file = folder / pool.file
+            file = source.folder / pool.file
             hint = "" if pool.columns != NodeColumns() else f"; formats with columns are {', '.join(NODE_FORMATS[1:])}"
             tables[number] = _read_lines(
                 partial(read_node_table, file, pool), file, source, f"spec.nodes[{number}]", hint
@@ -574,7 +574,5 @@ def _read_lines(read: Callable[[], T], file: Path, source: Source, path: str, hi
         raise ScenarioError(f"{file}:{error.line}: {error.why}{of_form}") from None
     except ColumnError as error:
         raise source.error(".".join(filter(None, (path, "columns", error.field))), error.why + hint) from None
-    except OSError as error:
-        raise source.error(f"{path}.file", _describe_failure(file, error)) from None
     except _UNREADABLE as error:
-        raise _refuse_file(file, error) from None
+        raise source.error(f"{path}.file", _describe_failure(file, error)) from None

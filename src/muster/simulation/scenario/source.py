@@ -105,7 +105,7 @@ def suggest(word: str, known: Iterable[str], lead: str = ", but ") -> str:
     known: the known names; if there are none, the result is "".
     lead: the text before all names.
     """
-    names = list(known)
+    names = list(dict.fromkeys(known))
     if not names:
         return ""
     nearest = find_nearest(word, names)

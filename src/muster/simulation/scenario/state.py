@@ -150,7 +150,16 @@ def _require_head(number: int, item: dict[str, Any]) -> None:
 
 
 def _select(items: Iterable[dict[str, Any]], kind: Kind[T]) -> tuple[T, ...]:
-    return tuple(msgspec.convert(one, kind.type) for one in items if one.get("kind") == kind.kind)
+    """Return the objects of a kind. Raises `StateError` if one is invalid."""
+    return tuple(_convert(number, one, kind.type) for number, one in enumerate(items) if one.get("kind") == kind.kind)
+
+
+def _convert(number: int, item: dict[str, Any], type: type[T]) -> T:
+    try:
+        return msgspec.convert(item, type)
+    except msgspec.ValidationError as error:
+        kind, namespace, name = name_object(item)
+        raise StateError(f"spec.items[{number}]: {kind} {namespace}/{name}: {error}") from None
 
 
 def omit_redefined(state: ClusterState, redefined: Collection[ObjectName]) -> list[Manifest]:

@@ -72,7 +72,8 @@ def _parse_range(text: str, values: str) -> list[Scalar] | None:
     if found["step"] is None:
         units.discard("")
     finest = _find_finest(text, units)
-    low, high, step = (number * _find_scale(unit or finest, finest) for number, unit in amounts)
+    # 0 is the same in all units, so its unit may be any word
+    low, high, step = (number and number * _find_scale(unit or finest, finest) for number, unit in amounts)
     if step <= 0:
         raise SweepError(f"{text}: the step must be positive")
     if high < low:

@@ -11,11 +11,13 @@ from msgspec.structs import replace
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
 from muster.simulation.scenario.draws import DrawError, parse_moment, parse_seconds
 from muster.simulation.scenario.model import Loss, Spec, WorkerCluster
-from muster.simulation.scenario.reading import Reading, read_manifests, require_one_model
+from muster.simulation.scenario.reading import Reading, read_manifests, read_tables, require_pools
 from muster.simulation.scenario.source import ScenarioError, find_line
 
 # The maximum number of clusters; Kueue allows 20 in each MultiKueueConfig.
 _MOST_CLUSTERS = 1000
+# A loss that ends later than this, in seconds, has no end: simulations end before the year 10,000.
+_FOREVER = 1e12
 
 
 class WorkerReading(Struct, frozen=True):
@@ -56,26 +58,12 @@ def list_names(cluster: WorkerCluster) -> list[str]:
 
 
 def _read_worker(reading: Reading, path: str, cluster: WorkerCluster) -> Reading:
-    scenario = reading.scenario
-    spec = Spec(seed=scenario.spec.seed, start=scenario.spec.start, nodes=cluster.nodes)
-    _require_pools(reading, path, cluster)
-    return Reading(
-        replace(scenario, spec=spec),
-        replace(reading.source, spec=path),
-        tuple(_read_manifests(reading, path, cluster)),
-        {},
-        {},
-    )
-
-
-def _require_pools(reading: Reading, path: str, cluster: WorkerCluster) -> None:
-    names = [pool.name for pool in cluster.nodes]
-    for number, pool in enumerate(cluster.nodes):
-        require_one_model(pool, reading.source, f"{path}.nodes[{number}]")
-        if pool.name in names[:number]:
-            raise reading.source.error(f"{path}.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
-        if pool.count < 0:
-            raise reading.source.error(f"{path}.nodes[{number}].count", "must not be negative")
+    whole = reading.scenario
+    spec = Spec(seed=whole.spec.seed, start=whole.spec.start, nodes=cluster.nodes)
+    scenario, source = replace(whole, spec=spec), replace(reading.source, spec=path)
+    require_pools(scenario, source)
+    manifests = tuple(_read_manifests(reading, path, cluster))
+    return Reading(scenario, source, manifests, {}, {}, read_tables(scenario, source))
 
 
 def _read_manifests(reading: Reading, path: str, cluster: WorkerCluster) -> list[Manifest]:
@@ -99,7 +87,7 @@ def _read_losses(reading: Reading, path: str, cluster: WorkerCluster) -> list[tu
         at, lasts = _read_time(reading, f"{path}.lost[{number}]", loss)
         if any(begin < at + lasts and at < end for begin, end in losses):
             raise reading.source.error(f"{path}.lost[{number}]", "overlaps with another loss of the cluster")
-        losses.append((at, at + lasts))
+        losses.append((at, at + lasts if at + lasts < _FOREVER else inf))
     return losses
 
 

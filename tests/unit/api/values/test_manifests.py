@@ -26,7 +26,8 @@ def name_of(found):
     ("text", "problem"),
     [
         ("a: [", "x.yaml: yaml: while parsing a flow node did not find expected node content at line 2, column 1"),
-        ("kind: A\nkind: B", "x.yaml: kind is given more than once"),
+        ("kind: A\nkind: B", "x.yaml: kind is given more than once, at line 2"),
+        ("# A\n---\na: 1\nb: 2\na: 3", "x.yaml: a is given more than once, at line 5"),
         ("[" * 100_000, "x.yaml: yaml: it nests deeper than"),
         ("just text", "x.yaml: expected an object with apiVersion and kind"),
         ("kind: A\nmetadata: {name: a}", "x.yaml: apiVersion and kind must be given"),

@@ -2,14 +2,16 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.api.core import PodSpec, PodTemplateSpec
 from muster.api.kueue import PodSet, Workload, WorkloadSpec
 from muster.api.pods import pod_requests
+from muster.gang.order.ends import EndTime
 from muster.queueing import convert
 from muster.simulation.engine import templates
 from muster.simulation.engine.site import JobTemplate
-from muster.simulation.engine.templates import Templates, make_template
+from muster.simulation.engine.templates import Templates, find_end, make_template
 from muster.simulation.scenario.arrivals import Submission
 from muster.simulation.scenario.logs.jobs import Role
 
@@ -76,3 +78,10 @@ def test_jobs_that_are_alike_share_a_template_as_long_as_it_is_kept(monkeypatch,
     assert find(2000).base.podsets[0].requests["cpu"] == 2000
     assert find(1000).key == find(1000).key != find(2000).key
     assert len(known._of_roles) <= kept
+
+
+@pytest.mark.parametrize(("limit", "end"), [(None, 60.0), (3600.0, 3600.0), (1e12, None), (1e200, None)])
+def test_a_limit_of_centuries_is_none(limit, end):
+    template = replace(make(), end=EndTime(60.0, is_enforced=True))
+    found = find_end(Submission(0.0, 0, "j", 10.0, limit), template)
+    assert (found and found.at) == end

@@ -57,6 +57,7 @@ def test_an_assertion(text, value, holds):
         ("count(waiting, priority=high) == 0", "priority=high: a priority is a whole number"),
         ("count(waiting, priority=01) == 0", "priority=01: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, priority=-0) == 0", "priority=-0: a priority is a whole number, as in jobs.csv"),
+        ("count(waiting, priority=1" + "0" * 5000 + ") == 0", "0: a priority is a whole number, as in jobs.csv"),
         ("count(waiting, queue=prdo) == 0", "there is no queue prdo: do you mean prod?"),
         ("max(used, queue=prdo) < 5", "there is no queue prdo: do you mean prod?"),
         ("max(used, work=w) < 5", "work is none of queue, flavor, resource, variant"),
@@ -190,6 +191,15 @@ def test_time_without_a_quota_does_not_count(text, value):
 def test_an_assertion_about_use_names_one_resource(text, problem):
     with pytest.raises(AssertionSyntaxError, match=problem):
         choose_resource(parse_assertion(text, {}), QUOTAS, {"gpu", "cpu"})
+
+
+def test_a_verdict_names_the_resource_that_its_assertion_does_not_name():
+    """The name of the queue is no mention of a resource."""
+    record = record_use()
+    record.quotas.set(0.0, "resource", {FlavorResource("fixed", "cpu"): 4000})
+    for text, words in [("max(used, queue=resource) < 9", "0 cpu"), ("max(used, resource = cpu) < 9", "6")]:
+        assertion = choose_resource(parse_assertion(text, {}), [*QUOTAS, ("resource", "fixed", "cpu")], ())
+        assert format_verdict(judge(assertion, [], RecordedUse(record))) == f"holds: {text} (it is {words})"
 
 
 def test_no_nodes_are_occupied():

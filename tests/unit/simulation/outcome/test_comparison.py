@@ -62,6 +62,12 @@ def test_what_lost_nodes_undid_is_compared():
     assert (changes["interruptions"], changes["lost by nodes"]) == (1, 40)
 
 
+def test_the_rounding_errors_of_sums_are_no_difference():
+    """0.1 + 0.2 exceeds 0.3, by the same error with all seeds."""
+    exact, inexact = ([run(name, seed, wait) for seed in (1, 2)] for name, wait in (("a", 0.3), ("b", 0.1 + 0.2)))
+    assert list_changes(compare(exact + inexact)) == []
+
+
 def test_one_seed_says_nothing_of_noise():
     one = change_of_wait([run("a", 1, 10.0), run("b", 1, 90.0)])
     assert (one.change.mean, one.change.low, one.beyond_noise) == (80.0, None, None)

@@ -20,3 +20,10 @@ def test_a_queue_loses_the_quotas_that_a_change_leaves_out():
         (10.0, ("a", "fixed", "cpu"), 2000),
         (20.0, ("a", "spot", "cpu"), 100),
     ]
+
+
+def test_a_quota_may_be_larger_than_64_bits():
+    ledger = QuotaLedger()
+    ledger.set(0.0, "a", {FlavorResource("spot", "cpu"): 10**311})
+    ledger.set(9.0, "a", {FlavorResource("spot", "cpu"): 1000})
+    assert list(ledger.changes.amounts) == [2**62, 1000 - 2**62]

@@ -149,6 +149,13 @@ def test_a_size_or_a_priority_is_a_whole_number(document, parse):
         make_draw(value(document), parse, SAMPLES)
 
 
+@pytest.mark.parametrize("parse", [parse_size, parse_number])
+@pytest.mark.parametrize("document", [2**31, {"constant": 1e20}, {"uniform": {"from": 2, "to": 5_000_000_000}}])
+def test_a_size_or_a_priority_has_32_bits(document, parse):
+    with pytest.raises(DrawError, match="has more than 32 bits"):
+        make_draw(value(document), parse, SAMPLES)
+
+
 @pytest.mark.parametrize("document", [0, "0s", {"uniform": {"from": 0, "to": 60}}])
 def test_a_limit_is_not_zero(document):
     with pytest.raises(DrawError, match="a limit of 0 ends a job at its start: leave out limit"):
@@ -205,7 +212,8 @@ def test_a_week_has_its_nights_and_weekends():
         ({}, "exactly one of"),
         ({"poisson": {"every": 0}}, ".poisson.every: must be positive"),
         ({"uniform": {"every": "never"}}, ".uniform.every: invalid duration"),
-        ({"burst": {"at": [0], "count": 0}}, ".burst.count: must be positive"),
+        ({"burst": {"at": [0], "count": 0}}, ".burst.count: must be from 1 to 100000000"),
+        ({"burst": {"at": [0], "count": 10**20}}, ".burst.count: must be from 1 to 100000000"),
         ({"weekly": {"every": 1, "hours": [1.0]}}, ".weekly.hours: 24 weights are needed"),
         ({"weekly": {"every": 1, "days": [0.0] * 7}}, ".weekly.days: 7 weights are needed"),
     ],

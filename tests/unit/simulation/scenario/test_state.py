@@ -39,7 +39,10 @@ def test_objects_that_a_scenario_defines_are_not_those_of_the_state():
         (document(at="2026-01-01T00:00:00"), "is no snapshot: Expected `datetime` with a timezone"),
         (document(7), "is no snapshot: Expected `object`, got `int`"),
         (document({}), r"spec.items\[0\]: Object missing required field `kind`"),
-        (document(QUEUE, POD | {"spec": {"containers": [{"name": 7}]}}), "is no snapshot: Expected `str`"),
+        (
+            document(QUEUE, POD | {"spec": {"containers": [{"name": 7}]}}),
+            r"spec\.items\[1\]: Pod lab/p: Expected `str`, got `int` - at `\$\.spec\.containers\[0\]\.name`",
+        ),
     ],
 )
 def test_what_is_no_snapshot_is_refused(wrong, problem):

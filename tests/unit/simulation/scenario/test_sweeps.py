@@ -36,6 +36,7 @@ def test_a_sweep(text, values):
         ("a=1..10000000:1", "has 10,000,000 values, and 1,000 are the most"),
         ("a=1..x", "are numbers"),
         ("a=1h..4m:1h", "ends before it begins"),
+        ("a=30m..0nan", "ends before it begins"),
         ("a=1h..4Gi:1h", "different units: Gi, h"),
         ("a=500m..4:500m", "different units: none, m"),
         ("a=1h..4h:1", "different units: none, h"),

@@ -25,8 +25,20 @@ def test_clusters_have_names_and_losses(tmp_path):
     assert (more.names, more.losses) == (["b-0", "b-1"], [])
 
 
+def test_a_loss_of_millions_of_years_has_no_end(tmp_path):
+    [one] = read(tmp_path, "  - {name: a, lost: [{at: 1m, for: 10000000000d}]}\n")
+    assert one.losses == [(60.0, inf)]
+
+
+def test_the_nodes_of_a_cluster_may_come_from_a_table(tmp_path):
+    (tmp_path / "n.csv").write_text("host,cpus\nx,4\ny,8\n")
+    columns = "{name: host, allocatable: {cpu: cpus}}"
+    [one] = read(tmp_path, f"  - {{name: a, nodes: [{{file: n.csv, columns: {columns}}}]}}\n")
+    assert [row.name for row in one.reading.tables[0]] == ["x", "y"]
+
+
 def test_an_error_of_a_cluster_has_the_path_of_the_cluster(tmp_path):
-    [one] = read(tmp_path, "  - name: a\n    nodes:\n    - {name: n, count: 1, template: {}}\n")
+    [one] = read(tmp_path, "  - name: a\n    nodes:\n    - {name: n, count: 1, template: {spec: {}}}\n")
     error = one.reading.source.error("spec.nodes[0].template", "is wrong")
     assert str(error) == f"{tmp_path}/scenario.yaml:8: spec.clusters[0].nodes[0].template: is wrong"
 
@@ -43,6 +55,12 @@ def test_an_error_of_a_cluster_has_the_path_of_the_cluster(tmp_path):
             "  - {name: a, nodes: [{name: n, like: m, template: {kind: Node}}]}\n",
             "spec.clusters[0].nodes[0].template: has no effect: the nodes are like another Node",
         ),
+        (
+            "  - {name: a, nodes: [{name: n, count: 3000000, template: {kind: Node}}]}\n",
+            "scenario.yaml:6: spec.clusters[0].nodes[0].count: must be from 0 to 200000",
+        ),
+        ("  - {name: a, nodes: [{name: n}]}\n", "spec.clusters[0].nodes[0]: name and template or like are needed"),
+        ("  - {name: a, nodes: [{file: n.csv}]}\n", "spec.clusters[0].nodes[0].columns: name is needed"),
         ("  - {name: a, manifests: [3]}\n", "scenario.yaml:6: spec.clusters[0].manifests[0]: Expected `str | object`"),
     ],
 )

@@ -26,6 +26,7 @@ from muster.simulation.scenario.model import ClusterChange, PlannedQuotaChange, 
 from muster.simulation.scenario.reading import Reading
 
 _STRICT = {"fieldValidation": "Strict"}
+_STRICT_ERROR = "strict decoding error: "
 _KINDS: Mapping[str, Kind[Any]] = {one.kind: one for one in (CLUSTER_QUEUE, COHORT, LOCAL_QUEUE)}
 _MANIFEST = ("apiVersion", "kind", "metadata", "spec")
 _AMOUNTS = ("nominal_quota", "borrowing_limit", "lending_limit")
@@ -150,7 +151,8 @@ async def _write(client: Client, reading: Reading, step: _Step) -> Redefinition 
     try:
         answer = await client.raw(request)
     except ApiError as error:
-        raise reading.source.error(step.path, str(error)) from None
+        why = str(error).rpartition(_STRICT_ERROR)[2]  # before it, the message has the whole object
+        raise reading.source.error(step.path, why) from None
     after = msgspec.json.decode(answer.body, type=step.kind.type)
     if before is not None and before.metadata.resource_version == after.metadata.resource_version:
         return None

@@ -82,8 +82,11 @@ class OrderedJobs:
     """The jobs of a log in order of submission. Jobs submitted at the same time keep the order of the log.
 
     origin: the time of the log at which the simulation starts.
+    count: the number of jobs.
     left_out: the number of jobs that are left out (`LeftOut`).
     queues: the names of the jobs' queues.
+    users: the names of the jobs' users, as in the log; "" for jobs without one.
+    priorities: the priorities of the jobs; None for jobs without one.
     """
 
     def __init__(
@@ -93,12 +96,18 @@ class OrderedJobs:
 
         origin: the time of the log at which the simulation starts; None for the submission of the first job.
         """
+        self.count = 0
         self.queues: set[str] = set()
+        self.users: set[str] = set()
+        self.priorities: set[int | None] = set()
         self._spill: _SpillFile | None = None
         self._runs: list[tuple[int, int]] = []
         rows: list[TracedJob] = []
         for job in jobs:
+            self.count += 1
             self.queues.add(job.queue)
+            self.users.add(job.user)
+            self.priorities.add(job.priority)
             rows.append(job)
             if len(rows) == held:
                 self._spill = self._spill or _SpillFile()
