@@ -45,7 +45,7 @@ PAGES = list(dict.fromkeys(section.partition(":")[0] for section in SECTIONS))
 # What pages import that no extra of the project has, as it is large.
 LARGE = ("accelerate", "deepspeed", "hydra", "jax", "lightning", "mpi4py", "ray", "torch")
 # What pages call that comes from elsewhere.
-PROGRAMS = ("mpirun", "uv", "/etc/profile.d/modules.sh")
+PROGRAMS = ("mpirun", "snakemake", "uv", "/etc/profile.d/modules.sh")
 
 
 def marks(blocks: list[tuple[str, str]]) -> list[pytest.MarkDecorator]:

@@ -39,10 +39,11 @@ def child(name: str, uid: str = "js", at: int = 0, reason: str = "", **status: A
     return msgspec.convert({"metadata": metadata, "spec": {"activeDeadlineSeconds": 9}, "status": status}, Job)
 
 
-def tried(name: str, limit: int) -> Job:
-    """A Job of the JobSet; that of all pods here is `x`, with the UID `y`."""
+def tried(name: str, limit: int, attempt: int = 0) -> Job:
+    """A Job of an attempt of the JobSet; that of all pods here is `x`, with the UID `y`."""
     job = child(name)
-    meta = msgspec.structs.replace(job.metadata, uid="y" if name == "x" else "other")
+    labels = {f"{LABEL}restart-attempt": str(attempt)}
+    meta = msgspec.structs.replace(job.metadata, uid="y" if name == "x" else "other", labels=labels)
     return msgspec.structs.replace(job, metadata=meta, spec=msgspec.structs.replace(job.spec, backoff_limit=limit))
 
 
@@ -234,6 +235,12 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
             record_of(jobset(status={"restarts": 1, "conditions": [RESTARTING]}), [tried("x", 0)]),
             [pod("driver", 0, 0, phase="Failed", **failed(3)), pod("worker", 0, 0, phase="Succeeded")],
             JobState("Retrying", 0, 7, f"it was restarted once; 1 pod failed, 0 may: {DRIVER}"),
+        ),
+        # The new pods failed before the restart was over.
+        (
+            record_of(jobset(status={"restarts": 1, "conditions": [RESTARTING]}), [tried("x", 0, attempt=1)]),
+            [pod("driver", 0, 0, phase="Failed", **failed(3)), pod("worker", 0, 0, phase="Succeeded")],
+            JobState("Finishing", 0, 7),
         ),
         (
             record_of(jobset(status=ended("ReachedMaxRestarts", restarts=1))),

@@ -438,7 +438,7 @@ def _find_state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wan
         return JobState("Pending", done, wanted, reason, blocked=True)
     if not pods or (len(pods) < wanted and not (failed or ending)):
         return JobState("Pending", done, wanted, "waiting for its pods to be created")
-    if job.restarting:
+    if job.restarting and not ending:
         return JobState("Retrying", done, wanted, describe_failures_so_far(job, pods))
     if ending or not failed:
         return JobState("Finishing", done, wanted)

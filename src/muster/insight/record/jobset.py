@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from muster.api.batch import COMPLETION_INDEX, JobCondition
+from muster.api.batch import COMPLETION_INDEX, Job, JobCondition
 from muster.api.conditions import find, find_true
 from muster.api.core import Pod, PodTemplateSpec
 from muster.api.jobset import JOB_SET, GroupSchedulingStatus, JobSet, names
@@ -68,6 +68,12 @@ class JobSetRecord(JobRecord, frozen=True):
     def restarting(self) -> bool:
         """Whether the condition Restarting is true."""
         return find_true(self.source.status.conditions, names.RESTARTING) is not None
+
+    @property
+    def current_jobs(self) -> tuple[Job, ...]:
+        """The Jobs of the current attempt of the whole JobSet."""
+        attempt = str(self.restarts)
+        return tuple(job for job in self.jobs if job.metadata.labels.get(names.RESTART_ATTEMPT) == attempt)
 
     @property
     def _group(self) -> GroupSchedulingStatus | None:

@@ -182,6 +182,11 @@ class JobRecord(Struct, frozen=True, gc=False):
         return False
 
     @property
+    def current_jobs(self) -> tuple[Job, ...]:
+        """The job's Jobs without those of an earlier attempt, which are being deleted."""
+        return self.jobs
+
+    @property
     def group_start(self) -> GroupStart | None:
         """The progress of a group whose workers wait to start together (jobset KEP-498); None if no group waits."""
         return None
@@ -331,7 +336,7 @@ class JobRecord(Struct, frozen=True, gc=False):
         failures = Counter(
             owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
         )
-        return any(_is_ended_by(job, failures[job.metadata.uid]) for job in self.jobs)
+        return any(_is_ended_by(job, failures[job.metadata.uid]) for job in self.current_jobs)
 
     def is_excused(self, pod: Pod) -> bool:
         """Return whether the end of a pod is not a failure: the platform ended the pod, or its whole Job."""
