@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from muster.api.batch import Job
+from muster.api.core import Pod
 from muster.api.jobset import JobSet
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, Bounds
 from muster.controllers.elastic.placement import elastic_bounds
@@ -13,7 +14,7 @@ from muster.gang.topology import TopologyConstraint
 from muster.insight.record.build import record_of
 from muster.jobs.job.terms import JobTerms
 from muster.jobs.jobset.children import Children
-from muster.jobs.podgroup.record import KINDS, read
+from muster.jobs.podgroup.record import KINDS, PodGroup
 
 
 class GangTermsError(ValueError):
@@ -34,6 +35,8 @@ def find_end(job: Any) -> EndTime | None:
     Returns None if the job has neither.
     """
     deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
+    if isinstance(job, Pod):
+        deadline = job.spec.active_deadline_seconds
     return end_of(job.metadata, deadline, started=0.0)
 
 
@@ -74,14 +77,13 @@ def complete_group(document: Mapping[str, Any], name: str, namespace: str) -> di
     return dict(document) | {"metadata": meta | {"name": name, "namespace": namespace}}
 
 
-def read_group(group: Any, pods: int) -> TopologyConstraint | None:
-    """Return the topology constraint of a stored PodGroup; None if it has none.
+def find_constraint(record: PodGroup, pods: int) -> TopologyConstraint | None:
+    """Return the topology constraint of a PodGroup; None if it has none.
 
     pods: the number of pods of its job, which all start together.
 
     Raises `GangTermsError` if the group requires fewer pods, or if its annotations are invalid.
     """
-    record = read(group)
     if record.min_members not in (0, pods):
         why = f"its minimum is {record.min_members}, but a job of a simulation starts with all of its pods"
         raise GangTermsError("spec", f"{why}: {pods}")

@@ -34,11 +34,13 @@ from muster.cluster.apiserver.schema import DecodeError
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
+from muster.controllers.integrations.pods.groups import describe_alike_pods
 from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import EndTime
 from muster.gang.topology import TopologyConstraint
 from muster.insight.forecasts.nodestate import node_at_best
+from muster.jobs.podgroup.record import PodGroup, read
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
@@ -50,8 +52,8 @@ from muster.simulation.engine.gangterms import (
     GangTermsError,
     complete_group,
     find_bounds,
+    find_constraint,
     find_end,
-    read_group,
     restarts_whole,
 )
 from muster.simulation.scenario.arrivals import translate_queue
@@ -425,15 +427,16 @@ async def _read_template(
     document = complete_template(reading, path, reading.scenario.spec.work[number])
     kind = _find_kind(plane, document, partial(reading.source.error, path))
     integration: Integration[Any] | None = next((one for one in INTEGRATIONS if one.kind == kind), None)
-    if integration is None:
+    if integration is None and kind != POD:
         raise reading.source.error(path, f"a {kind.kind} cannot be simulated")
     job = await _try_out(plane, client, reading, path, document, kind.type)
     meta: ObjectMeta = job.metadata
     try:
-        podsets = integration.podsets(job)
+        podsets = integration.podsets(job) if integration is not None else (describe_alike_pods(job),)
     except UnreadableJobError as error:
         raise reading.source.error(f"{path}.{error.path}", error.why) from None
-    label, pod_class = meta.labels.get(PRIORITY_CLASS_LABEL, ""), integration.priority_class(job)
+    pod_class = integration.priority_class(job) if integration is not None else job.spec.priority_class_name
+    label = meta.labels.get(PRIORITY_CLASS_LABEL, "")
     _, priority = find_class(label, pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
     if priority is None:
         raise reading.source.error(path, "names a priority class that no manifest defines")
@@ -444,7 +447,13 @@ async def _read_template(
         bounds = find_bounds(job)
     except GangTermsError as error:
         raise reading.source.error(f"{path}.{error.path}", error.why) from None
-    near = await _read_group(plane, client, reading, number, meta, sum(podset.count for podset in podsets))
+    group = await _read_group(plane, client, reading, number, meta)
+    if group is not None and kind == POD:
+        podsets = (replace(podsets[0], count=max(podsets[0].count, group.min_members)),)
+    try:
+        near = find_constraint(group, sum(podset.count for podset in podsets)) if group is not None else None
+    except GangTermsError as error:
+        raise reading.source.error(f"spec.work[{number}].podGroup.{error.path}", error.why) from None
     own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
     workload = kueue.Workload(metadata=own, spec=spec)
     pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
@@ -453,12 +462,11 @@ async def _read_template(
 
 
 async def _read_group(
-    plane: ControlPlane, client: Client, reading: Reading, number: int, job: ObjectMeta, pods: int
-) -> TopologyConstraint | None:
-    """Return the topology constraint of the jobs of a source of work, from its PodGroup; None without one.
+    plane: ControlPlane, client: Client, reading: Reading, number: int, job: ObjectMeta
+) -> PodGroup | None:
+    """Return the PodGroup of the jobs of a source of work, as the server completes it; None without one.
 
     job: the metadata of the job.
-    pods: the number of the job's pods.
     Raises `ScenarioError` if the PodGroup is invalid.
     """
     work, path = reading.scenario.spec.work[number], f"spec.work[{number}].podGroup"
@@ -467,9 +475,9 @@ async def _read_group(
     try:
         document = complete_group(work.pod_group, job.name, job.namespace)
         kind = _find_kind(plane, document, partial(reading.source.error, path))
-        return read_group(await _try_out(plane, client, reading, path, document, kind.type), pods)
     except GangTermsError as error:
         raise reading.source.error(f"{path}.{error.path}", error.why) from None
+    return read(await _try_out(plane, client, reading, path, document, kind.type))
 
 
 def admit_pod(template: PodTemplateSpec, classes: Mapping[str, PriorityClass]) -> Pod:

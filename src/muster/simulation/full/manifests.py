@@ -49,6 +49,8 @@ def require_playable(template: Mapping[str, Any], *, resized: bool) -> None:
 
     resized: whether the scenario sets the number of pods. The first role of a JobSet must then have one pod per Job.
     """
+    if template.get("kind") == "Pod":
+        raise UnplayableError("kind", "groups of pods are simulated by the fast engine only")
     for path, job in _list_jobs(template):
         spec = job["spec"]
         at_once, all_pods = spec.get("parallelism", 1), spec.get("completions")

@@ -215,8 +215,8 @@ class Work(Part, frozen=True):
     """Jobs from one source.
 
     name: the name of the source, and the prefix of its jobs' names.
-    template: the manifest of a Job or JobSet. With a trace, its pod represents one processor; if the trace records the
-    requests of pods, no template is needed.
+    template: the manifest of a Job, a JobSet or a Pod, which may be one of equal pods of a Kueue pod group. With a
+    trace, its pod represents one processor; if the trace records the requests of pods, no template is needed.
     queue: the LocalQueue, as `name` or `namespace/name`; by default, the queue in the template.
     arrivals, count: the times at which jobs arrive, and their maximum number.
     trace: a log that defines arrivals, run times and sizes instead.

@@ -339,6 +339,15 @@ def _make_podsets(pods: Sequence[Pod]) -> tuple[PodSet, ...]:
     return tuple(_make_podset(role, alike[0], len(alike)) for role, alike in sorted(roles.items()))
 
 
+def describe_alike_pods(pod: Pod) -> PodSet:
+    """Return the podset of a group whose pods are all like this one; of a single pod if its annotations name no group.
+
+    Raises `QuantityError`.
+    """
+    count = group_size(pod.metadata)
+    return _make_podset(role_of(pod) if count else MAIN_POD_SET, pod, count or 1)
+
+
 def _make_podset(name: str, pod: Pod, count: int) -> PodSet:
     request = topology_request(pod.metadata.annotations, POD_GROUP_POD_INDEX_LABEL)
     return PodSet(name=name, template=PodTemplateSpec(spec=pod.spec), count=count, topology_request=request)
