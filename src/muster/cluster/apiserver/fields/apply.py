@@ -48,15 +48,14 @@ def apply(
     """Return the object after the apply, with its `metadata.managedFields`. Neither operand changes.
 
     An apply that changes nothing returns an object that equals the stored one, including the times of its entries.
+    Raises `ApiError`: 409 for conflicts, 400 for a configuration that cannot be applied.
 
     live: the stored object; None if there is none yet.
     config: the manager's configuration, in the version `writer.api_version`.
     now: the current time as RFC 3339, in UTC and whole seconds.
     force: whether to take fields from managers that set them to a different value.
-    ignored: fields that this kind of write never changes, even if the configuration sets them.
-
-    Raises:
-        ApiError: 409 for conflicts, 400 for a configuration that cannot be applied.
+    ignored: fields that get no manager and cause no conflict, because this kind of write never stores them. The caller
+    removes their values.
     """
     _require_applicable(config, writer)
     wanted = subtract_set(find_applied_fields(config, schema), ignored) or {}
@@ -82,6 +81,7 @@ def apply(
 
 
 def _require_applicable(config: Document, writer: Writer) -> None:
+    """Raise `ApiError` (400) if the configuration is in another version or has managed fields of its own."""
     version = config.get("apiVersion", "")
     if version != writer.api_version:
         message = "Incorrect version specified in apply patch. Specified patch version: "
@@ -122,7 +122,10 @@ def _require_no_conflicts(
 ) -> None:
     """Raise `ApiError` (409) if another manager owns a field whose value the apply changes.
 
+    A field that kubectl applied client-side is no conflict for kubectl.
+
     gained: the fields whose value the apply changes.
+    live: the object before the apply.
     """
     if not gained:
         return

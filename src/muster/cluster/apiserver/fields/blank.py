@@ -16,7 +16,7 @@ from muster.cluster.apiserver.decode import Document
 
 
 def make_blank(kind: Kind[Any]) -> Document:
-    """Return an object of a kind as Go encodes it with no field set; {} for a kind without types (custom resources)."""
+    """Return an object of a kind as Go encodes it with no field set; {} for a custom resource, which has no Go type."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
     return _make_blank_message(component) if component else _make_blank_struct(kind.type)
 

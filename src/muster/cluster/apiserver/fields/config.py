@@ -17,13 +17,10 @@ _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}
 
 
 def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
-    """Return the fields that a configuration sets.
+    """Return the fields that a configuration sets. Raises `ApiError` (400) if it does not fit the schema.
 
-    The set contains the path of each item of a list and of each member of a map. For an object member that the schema
-    names, the set contains only the nested paths, not the path of the member itself.
-
-    Raises:
-        ApiError: 400, because the configuration does not fit the schema.
+    The set contains the path of each scalar, atomic value, list item and map entry. It contains the path of a granular
+    object or list under a name in the schema only if the value is null or {}.
     """
     walk = _Walk()
     fields = walk.members(config, schema, "")
@@ -35,7 +32,10 @@ def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
 
 
 class _Walk:
-    """One walk through a configuration, with the errors found so far."""
+    """One walk through a configuration.
+
+    errors: the messages about the values so far that do not fit the schema.
+    """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
@@ -58,7 +58,7 @@ class _Walk:
         return node
 
     def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
-        """Return the field set of a value: {} if it contains only the value's own path, None if it contains no path."""
+        """Return the field set of a value: {} for only the value's own path, None if no path belongs to the set."""
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
         if type(value) not in schema.types:
@@ -101,6 +101,7 @@ def _explain_mismatch(value: Any, schema: FieldSchema) -> str:
 
 
 def _explain_missing_key(item: Any, schema: FieldSchema) -> str:
+    """Return the message about a list's item that has no key, in upstream's words."""
     if schema.shape == "set":
         if type(item) is list:
             return "not supported: associative list with lists as elements"

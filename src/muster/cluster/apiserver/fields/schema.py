@@ -67,7 +67,8 @@ class FieldSchema(Struct, frozen=True, eq=False):
     def of(schema: Schema, empty: Document | None = None) -> "FieldSchema":
         """Compile the OpenAPI v3 schema of a kind.
 
-        schema: a schema without references. The common members of all objects, such as metadata, replace its own.
+        schema: a schema without references. The members that all objects share, such as metadata, replace its members
+        of the same name.
         empty: the blank object of the kind.
         """
         members = schema.get("properties") or {}
@@ -76,17 +77,17 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of_kind(kind: Kind[Any]) -> "FieldSchema":
-        """Compile the schema of a kind that has Muster's types."""
+        """Compile the schema of a kind that has a Python type."""
         return FieldSchema.of(make_inlined_schema(kind), make_blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
-        """Return the schema of a member. For an undeclared member return `DEDUCED`, by which the value decides."""
+        """Return the schema of a member; `DEDUCED`, which allows any value, for an undeclared member."""
         return self.fields[name] or self.rest or DEDUCED
 
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
         """Return the items of a list by path element; None if an item has no key.
 
-        Items that share a path element become one tuple.
+        If several items have the same path element, the value is a tuple of them.
         """
         by_key: dict[str, Any] = {}
         repeated: dict[str, list[Any]] = {}
@@ -123,6 +124,7 @@ def _make_text_key(name: str, value: str) -> str:
 
 
 _NO_MEMBERS: LazyMembers[FieldSchema] = LazyMembers({}, lambda _: DEDUCED)
+# The schema of an undeclared value: objects are granular, and lists are atomic.
 DEDUCED: FieldSchema = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
 _ATOMIC = FieldSchema("atomic", (*_ANY_SCALAR, dict, list))
 _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
-    """Return the union of two nodes below the root, or of two roots that are not empty."""
+    """Return the union of two nodes below the root, or of two non-empty roots."""
     if not second:
         return first if not first or SELF in first else {SELF: {}, **first}
     if not first:
@@ -36,7 +36,7 @@ def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
 
 
 def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that are not in the second; None if there are none.
+    """Return the paths of the first node without the paths of the second; None if no path is left.
 
     A leaf of the second node also removes all longer paths that begin with its path.
     """
@@ -70,7 +70,7 @@ def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
 def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
     """Return the paths of the first node that the second covers; None if there are none.
 
-    These are the paths that `subtract_set` removes.
+    These are the paths that `subtract_set` removes. Both nodes are below the root, or are non-empty roots.
     """
     if not second:
         return first
@@ -100,10 +100,9 @@ def is_member(node: FieldSet) -> bool:
 
 
 def make_canonical(value: Any) -> FieldSet:
-    """Return a client's field set in canonical form.
+    """Return a client's field set in canonical form. Raises `ValueError` if the value is no field set.
 
-    Raises:
-        ValueError: the value is no field set.
+    The keys of path elements are sorted, and a node with only its own path is {}.
     """
     if type(value) is not dict:
         raise ValueError("a field set is an object")
@@ -114,11 +113,7 @@ def make_canonical(value: Any) -> FieldSet:
 
 
 def _make_canonical_key(key: str) -> str:
-    """Return a path element in canonical form, with sorted keys.
-
-    Raises:
-        ValueError: the text is no path element.
-    """
+    """Return a path element in canonical form, with sorted keys. Raises `ValueError` if the text is no path element."""
     kind, colon, text = key.partition(":")
     if key == SELF or (colon and kind == "f" and text):
         return key
@@ -135,7 +130,7 @@ def _make_canonical_key(key: str) -> str:
 def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Yield the paths of a set in the spelling of messages, such as `.spec.containers[name="x"].image`.
 
-    The paths of one level come before longer paths.
+    Paths that end at a node come before the longer paths through that node.
     """
     steps = sorted((key, prefix + path_step(key), below) for key, below in fields.items() if key != SELF)
     for _, path, below in steps:

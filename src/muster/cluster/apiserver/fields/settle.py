@@ -5,9 +5,10 @@ from muster.cluster.apiserver.fields.sets import SELF, FieldSet
 
 
 def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
-    """Return the field set adapted to the current schema; the field set itself if it fits.
+    """Return the field set adapted to the current schema; the field set itself if it fits already.
 
-    A value that was atomic and is granular now keeps only its own path in the set, as in upstream.
+    A value that is atomic now is owned as a whole. A value that was atomic and is granular now keeps only its own path
+    in the set, as in upstream.
     """
     result = fields
     for key, below in fields.items():

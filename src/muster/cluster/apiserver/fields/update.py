@@ -28,7 +28,7 @@ from muster.cluster.apiserver.fields.sets import SELF, FieldSet, subtract_set, u
 
 NOTHING: FieldSet = {}
 
-# The metadata that the server sets itself, so that they have no manager.
+# The metadata that the server sets itself. They have no manager.
 _METADATA = (
     "creationTimestamp",
     "generation",
@@ -57,13 +57,13 @@ def update_managers(
 ) -> None:
     """Set `metadata.managedFields` of an object before it is written, in place.
 
-    A stored object without entries gets none until a client applies to it.
+    A stored object without entries gets none until a client applies to it or sends entries.
 
     live: the stored object; None for a create.
     sent_entries: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are
-        ignored, and so are all entries that a subresource sends.
-    now: RFC 3339, whole seconds, UTC.
-    ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
+        ignored, and so are all entries in a write of a subresource.
+    now: the current time as RFC 3339, in UTC and whole seconds.
+    ignored: fields that get no manager, because this kind of write never changes them (`{"f:status": {}}`).
     """
     entries = _read_entries(live, None if writer.subresource else sent_entries)
     if entries or live is None:
@@ -104,7 +104,7 @@ def remove_unmanaged(changed: FieldSet) -> FieldSet:
 
 
 def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
-    """Return the `managedFields` entries without the lost fields, and without entries that then own no field."""
+    """Return the `managedFields` entries without the lost fields, and without the entries that own no other field."""
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]
@@ -115,9 +115,9 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 
 
 def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
-    """Return the `managedFields` after an update: only the writer owns the fields that it changed.
+    """Return the `managedFields` entries after an update: only the writer owns the fields that it changed.
 
-    Return the list itself if no managed field changed.
+    Return `entries` itself if no field that can have a manager changed.
     """
     own = remove_unmanaged(changes.gained)
     if not entries:
