@@ -12,23 +12,29 @@ from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import lastapplied
 from muster.cluster.apiserver.fields.compare import compare
 from muster.cluster.apiserver.fields.config import find_applied_fields
-from muster.cluster.apiserver.fields.conflicts import Conflict, conflict_error
+from muster.cluster.apiserver.fields.conflicts import Conflict, make_conflict_error
 from muster.cluster.apiserver.fields.managers import (
     APPLY,
     Entry,
     Writer,
     entries_of,
     identity_of,
-    in_order,
     is_same_entry,
     remove_entries,
     set_entries,
+    sort_entries,
 )
 from muster.cluster.apiserver.fields.merge import merge, prune_given_up
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import FieldSet, intersect_sets, list_paths, subtract_set, unite_sets
 from muster.cluster.apiserver.fields.settle import settle_fields
-from muster.cluster.apiserver.fields.update import NOTHING, left_to, record_update, remove_ignored, remove_unmanaged
+from muster.cluster.apiserver.fields.update import (
+    NOTHING,
+    record_update,
+    remove_ignored,
+    remove_lost_fields,
+    remove_unmanaged,
+)
 
 # Every object keeps its metadata, even if no manager owns a field in it any more.
 _METADATA: FieldSet = {"f:metadata": {}}
@@ -73,7 +79,7 @@ def apply(
         _require_no_conflicts(others, changes.gained, base, writer, schema)
     if previous is not None and base == result and is_same_entry(previous, own):
         own = previous
-    entries = in_order([*left_to(others, changes.lost), *([own] if own["fieldsV1"] else [])])
+    entries = sort_entries([*remove_lost_fields(others, changes.lost), *([own] if own["fieldsV1"] else [])])
     result["metadata"] = dict(result.get("metadata") or {})
     lastapplied.update_annotation(result, config, writer)
     set_entries(result, entries_of(live) if entries == entries_of(live) else entries)
@@ -131,6 +137,6 @@ def _require_no_conflicts(
         return
     taken = ((entry, intersect_sets(entry["fieldsV1"], gained)) for entry in others if entry["fieldsV1"])
     conflicts = [Conflict(identity_of(entry), tuple(list_paths(fields))) for entry, fields in taken if fields]
-    conflicts = lastapplied.not_allowed(conflicts, live, writer, schema) if conflicts else []
+    conflicts = lastapplied.find_reported_conflicts(conflicts, live, writer, schema) if conflicts else []
     if conflicts:
-        raise conflict_error(conflicts)
+        raise make_conflict_error(conflicts)

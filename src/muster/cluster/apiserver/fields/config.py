@@ -23,7 +23,7 @@ def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
     object or list under a name in the schema only if the value is null or {}.
     """
     walk = _Walk()
-    fields = walk.members(config, schema, "")
+    fields = walk.collect_members(config, schema, "")
     if walk.errors:
         errors = walk.errors[:_MAX_ERRORS]
         text = errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
@@ -40,7 +40,7 @@ class _Walk:
     def __init__(self) -> None:
         self.errors: list[str] = []
 
-    def members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
+    def collect_members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
         node: FieldSet = {}
         for name, item in value.items():
             inner = f"{path}.{name}"
@@ -48,7 +48,7 @@ class _Walk:
             if named is None and schema.rest is None and not schema.open:
                 self.errors.append(f"{inner}: field not declared in schema")
                 continue
-            below = self.value(item, schema.member(name), inner)
+            below = self.collect_value(item, schema.member(name), inner)
             if named is None:
                 below = _add_self(below)
             elif item is None or item == {}:
@@ -57,7 +57,7 @@ class _Walk:
                 node["f:" + name] = below
         return node
 
-    def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
+    def collect_value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
         """Return the field set of a value: {} for only the value's own path, None if no path belongs to the set."""
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
@@ -65,7 +65,7 @@ class _Walk:
             self.errors.append(f"{path}: {_explain_mismatch(value, schema)}")
             return None
         if type(value) is dict and schema.shape == "map":
-            return self.members(value, schema, path) or None
+            return self.collect_members(value, schema, path) or None
         if type(value) is list and schema.element is not None:
             return self._collect_items(value, schema, schema.element, path) or None
         return {}
@@ -79,7 +79,7 @@ class _Walk:
             elif key in node:
                 self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
             else:
-                node[key] = _add_self(self.value(item, element, path + path_step(key)))
+                node[key] = _add_self(self.collect_value(item, element, path + path_step(key)))
         return node
 
 

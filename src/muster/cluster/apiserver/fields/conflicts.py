@@ -16,7 +16,7 @@ class Conflict(Struct, frozen=True):
     paths: tuple[str, ...]
 
 
-def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
+def make_conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
     """Return the 409 error, with one cause for each field and each manager that owns it."""
     paths_by_manager = [
         (_name_manager(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_get_manager)

@@ -25,7 +25,9 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit for the sum of all annotations of an object
 
 
-def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
+def find_reported_conflicts(
+    conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema
+) -> list[Conflict]:
     """Return the conflicts that an apply must report, without the fields that kubectl may overwrite.
 
     kubectl may overwrite a field whose live value equals the value in its last-applied annotation. For any other

@@ -94,7 +94,7 @@ def is_same_entry(entry: Entry, other: Entry) -> bool:
     return entry is other or entry | {"time": ""} == other | {"time": ""}
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
+def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
     """Return `managedFields` entries in their stored order: appliers first, then by time."""
     return sorted(entries, key=_make_sort_key)
 
@@ -118,7 +118,7 @@ def read_entries(raw: Any) -> list[Entry] | None:
         entries = [_read_entry(entry) for entry in raw]
     except (ValueError, TypeError, RecursionError):
         return None
-    return in_order({identity_of(entry): entry for entry in entries}.values())
+    return sort_entries({identity_of(entry): entry for entry in entries}.values())
 
 
 def _read_entry(raw: Any) -> Entry:

@@ -76,7 +76,7 @@ def copy_value(value: Any) -> Any:
     return [copy_value(item) for item in value] if type(value) is list else value
 
 
-def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
+def prune_given_up(document: Document, previous: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
     """Return the object without the fields that the previous apply set and that no manager owns now.
 
     previous: the fields of the manager's previous apply.
@@ -85,7 +85,7 @@ def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, sche
     result = document
     for name, value in document.items():
         key = "f:" + name
-        last = given_up.get(key)
+        last = previous.get(key)
         if last is None:
             continue
         owned_below = owned.get(key)
@@ -125,8 +125,8 @@ def _prune_value(value: Any, last: FieldSet, node: FieldSet | None, schema: Fiel
     return left if left or (node is not None and is_member(node)) else None
 
 
-def _prune_item(item: Any, key: str | None, given_up: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
-    last = given_up.get(key) if key is not None else None
+def _prune_item(item: Any, key: str | None, previous: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
+    last = previous.get(key) if key is not None else None
     if last is None or key is None:
         return item
     node = owned.get(key)

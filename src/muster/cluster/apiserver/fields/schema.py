@@ -136,23 +136,23 @@ def _make_common_members() -> dict[str, Schema]:
     return dict(make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"])
 
 
-def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _compile(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     """Return the node of a schema.
 
-    made: the nodes compiled so far, by the `id` of their schema, because a schema may occur in several places.
+    nodes: the nodes compiled so far, by the `id` of their schema, because a schema may occur in several places.
     """
-    known = made.get(id(schema))
+    known = nodes.get(id(schema))
     if known is None:
-        known = made[id(schema)] = _make_node(schema, made)
+        known = nodes[id(schema)] = _make_node(schema, nodes)
     return known
 
 
-def _make_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     match _find_type(schema):
         case "object":
-            return _make_object_node(schema, made)
+            return _make_object_node(schema, nodes)
         case "array":
-            return _list(schema, made)
+            return _make_list_node(schema, nodes)
         case "":
             return DEDUCED if schema.get("x-kubernetes-preserve-unknown-fields") else _make_untyped_node(schema)
         case type_:
@@ -174,25 +174,25 @@ def _make_untyped_node(schema: Schema) -> FieldSchema:
     return _UNTYPED if "oneOf" in schema or "anyOf" in schema else _ATOMIC
 
 
-def _make_object_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_object_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     if schema.get("x-kubernetes-map-type") == "atomic":
         return FieldSchema("atomic", (dict,))
     members = schema.get("properties") or {}
     others = schema.get("additionalProperties")
-    rest = _compile(others, made) if isinstance(others, dict) and others else None
+    rest = _compile(others, nodes) if isinstance(others, dict) and others else None
     says_nothing = not members and others is None
     return FieldSchema(
         "map",
         (dict,),
-        LazyMembers(members, lambda name: _compile(members[name], made)),
+        LazyMembers(members, lambda name: _compile(members[name], nodes)),
         rest,
         open=says_nothing or others in (True, {}) or bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )
 
 
-def _list(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_list_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     items = schema.get("items") or {}
-    element = _compile(items, made) if items else DEDUCED
+    element = _compile(items, nodes) if items else DEDUCED
     match schema.get("x-kubernetes-list-type"):
         case "set":
             return FieldSchema("set", (list,), element=element)

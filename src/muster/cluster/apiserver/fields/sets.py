@@ -56,7 +56,7 @@ def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
             result[key] = left
     if result is first:
         return first
-    return _get_node(result)
+    return _make_canonical_node(result)
 
 
 def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
@@ -84,10 +84,10 @@ def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
         shared = intersect_sets(held, node)
         if shared is not None:
             common[key] = shared
-    return _get_node(common)
+    return _make_canonical_node(common)
 
 
-def _get_node(paths: FieldSet) -> FieldSet | None:
+def _make_canonical_node(paths: FieldSet) -> FieldSet | None:
     """Return a node in canonical form: None without paths, {} with only its own path."""
     if not paths:
         return None

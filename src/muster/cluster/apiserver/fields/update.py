@@ -17,11 +17,11 @@ from muster.cluster.apiserver.fields.managers import (
     cap_updaters,
     entries_of,
     identity_of,
-    in_order,
     is_same_entry,
     read_entries,
     remove_entries,
     set_entries,
+    sort_entries,
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, subtract_set, unite_sets
@@ -103,7 +103,7 @@ def remove_unmanaged(changed: FieldSet) -> FieldSet:
     return subtract_set(changed, _SERVERS) or {}
 
 
-def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
+def remove_lost_fields(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
     """Return the `managedFields` entries without the lost fields, and without the entries that own no other field."""
     result = []
     for entry in entries:
@@ -122,10 +122,10 @@ def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: s
     own = remove_unmanaged(changes.gained)
     if not entries:
         return [writer.entry(UPDATE, now, own)] if own else entries
-    left = left_to(entries, changes.lost)
+    left = remove_lost_fields(entries, changes.lost)
     if not own:
         same = len(left) == len(entries) and all(new is old for new, old in zip(left, entries, strict=True))
-        return entries if same else in_order(left)
+        return entries if same else sort_entries(left)
     identity = writer.identity(UPDATE)
     others, mine = [], None
     for entry in left:
@@ -134,4 +134,4 @@ def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: s
         else:
             others.append(entry)
     others.append(writer.entry(UPDATE, now, own if mine is None else unite_sets(mine, own)))
-    return in_order(cap_updaters(others))
+    return sort_entries(cap_updaters(others))
