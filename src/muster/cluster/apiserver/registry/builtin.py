@@ -180,7 +180,7 @@ SERVICES = make_resource(
     (service.validate_create, service.validate_update),
     Rules(
         prepare_create=preparation.prepare_new_service,
-        prepare_update=preparation.changed_service,
+        prepare_update=preparation.keep_allocations,
         create_on_update=True,
         returns_deleted=True,
     ),

@@ -94,7 +94,9 @@ def _make_rules(stored: StoredKind, plural: str) -> Rules:
         warning=f"this cluster keeps {plural} but {stored.but}" if stored.but else "",
     )
     if stored.counts_all:
-        return replace(rules, prepare_create=preparation.prepare_counted, prepare_update=preparation.count_change)
+        return replace(
+            rules, prepare_create=preparation.prepare_new_without_spec, prepare_update=preparation.count_change
+        )
     if stored.new_status is not None:
         return replace(rules, prepare_create=preparation.make_status_setter(**stored.new_status))
     return rules

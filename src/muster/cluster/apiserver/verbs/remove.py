@@ -14,7 +14,7 @@ from muster.api.status import StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission.chain import AdmissionChain, WriteAttempt
 from muster.cluster.apiserver.decode import Document, decode, make_unrecognized_error
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_typed_document
-from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, make_written_body
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import list_options, parse_boolean, parse_integer
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
@@ -124,7 +124,7 @@ class Remover:
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
         typed = make_typed_document(call.resource.stored, saved) if saved is outcome.document else None
         stored_body = await write(call.key, saved, dry_run=dry_run, beside=beside, typed=typed)
-        body = written_body(outcome.document, saved, stored_body)
+        body = make_written_body(outcome.document, saved, stored_body)
         if rules.returns_deleted or not isinstance(outcome, Removed):
             return body
         kind = call.resource.kind

@@ -30,7 +30,7 @@ from muster.cluster.apiserver.decode import (
 from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
 from muster.cluster.apiserver.objects.documents import Documents, Typed, decode_entry
-from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, make_written_body
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
@@ -190,13 +190,15 @@ class Writer:
         meta = metadata.meta_of(document)
         name, managers = meta.get("name"), meta.get("managedFields")
         name = name or self._generate_name(call, meta.get("generateName", ""))
-        metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
+        metadata.reset_metadata(
+            document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation
+        )
         rules.default(document)
         self._set_managed_fields(call, None, document, options, managers, applied=applied)
         attempt = call.attempt("CREATE", document, None, options, name=name)
-        begun = document["metadata"]
+        fresh_metadata = document["metadata"]
         if await self._admission.change(attempt, store, call.warnings):
-            complete_again(call, document, {}, begun)
+            complete_again(call, document, {}, fresh_metadata)
             self._admission.complete(attempt, store)
         rules.prepare_create(document)
         typed = typed_object(call, document)
@@ -217,7 +219,7 @@ class Writer:
             limit=MAX_OBJECT_BYTES,
             typed=_pick_typed_to_share(call, document, saved, typed),
         )
-        return written_body(document, saved, body)
+        return make_written_body(document, saved, body)
 
     def _generate_name(self, call: Call, prefix: str) -> str:
         """Return a free name with a prefix; "" without a prefix. Raises `ApiError` (409) if no name is free."""
@@ -317,7 +319,7 @@ class Writer:
                 limit=limit,
                 typed=_pick_typed_to_share(call, document, saved, typed),
             )
-        return written_body(document, saved, body)
+        return make_written_body(document, saved, body)
 
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
