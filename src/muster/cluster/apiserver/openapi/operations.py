@@ -20,7 +20,10 @@ PATCH_TYPES = (*_CUSTOM_PATCH_TYPES, "application/strategic-merge-patch+json")
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of an operation or a path."""
+    """A parameter of an operation or a path.
+
+    type: the JSON type of the value.
+    """
 
     name: str
     where: str  # query or path
@@ -101,7 +104,10 @@ class Operation(Struct, frozen=True):
 
 
 class PathItem(Struct, frozen=True):
-    """A path and its operations."""
+    """A path and its operations.
+
+    parameters: the parameters that all operations of the path share.
+    """
 
     path: str
     parameters: tuple[Parameter, ...]
@@ -109,7 +115,7 @@ class PathItem(Struct, frozen=True):
 
 
 def paths_of(resource: Resource) -> Iterator[PathItem]:
-    """Return the paths of a resource that have at least one operation."""
+    """Return the paths of a resource and its subresources that have at least one operation."""
     return (item for item in _list_paths(resource) if item.operations)
 
 
@@ -162,6 +168,8 @@ def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Op
 def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
     """Yield the operations on one object, or on a subresource of it.
 
+    kind: the kind of the bodies: the object's, or the subresource's.
+    scope: "Namespaced" for a namespaced object, else "". It becomes a part of the operations' IDs.
     name: the kind of the object.
     suffix: the capitalized name of the subresource; "" for the object itself.
     """
@@ -215,7 +223,7 @@ _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _spell_group_version(kind: Kind[Any]) -> str:
-    """Return the group version as it appears in the IDs of its operations.
+    """Return the group version of a kind as it appears in the IDs of operations.
 
     Examples are `CoreV1`, `RbacAuthorizationV1` and `KueueXK8sIoV1beta2`.
     """

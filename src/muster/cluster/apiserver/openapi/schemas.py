@@ -39,7 +39,7 @@ _SHARED: dict[str, Schema] = {
 
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
-    """Return the components of the resources, their subresources and lists, and all components that these refer to."""
+    """Return the components of the resources, their subresources and lists, and all that these refer to, by name."""
     kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
@@ -58,7 +58,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
 
 
 def component_of(kind: Kind[Any]) -> str:
-    """Return the name under which the OpenAPI document defines the objects of a kind.
+    """Return the name of the component that defines the objects of a kind.
 
     A custom kind has the name that Kubernetes gives it: its reversed group, its version and its kind.
     """
@@ -108,9 +108,9 @@ def _make_custom_schema(resource: Resource) -> Schema:
 
 
 def _make_named_schema(schema: Schema) -> Schema:
-    """Return the schema with named types instead of inline ones, as clients expect.
+    """Return the schema with references to the named types Quantity and IntOrString instead of their inline schemas.
 
-    Quantities and IntOrStrings become references, so that clients can show a name for these types.
+    So clients can show a name for these types. The format `micro-time` becomes `date-time`.
     """
     if schema.get("format") == "micro-time":
         return schema | {"format": "date-time"}
@@ -135,7 +135,7 @@ def _make_referring_schema(schema: Schema, spelled: str, name: str) -> Schema:
 def as_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert a schema of a built-in kind to OpenAPI v2.
 
-    `oneOf` becomes a string. A reference in `allOf` becomes a `$ref`, which in v2 has no default beside it.
+    `oneOf` becomes a string. A reference in `allOf` becomes a `$ref` without its default, which v2 does not allow.
     """
     result: Schema = {}
     for key, value in schema.items():
@@ -164,7 +164,7 @@ _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 
 
 def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
-    """Convert the schema of a custom kind to OpenAPI v2. A value that may have several types gets no type."""
+    """Convert the schema of a custom kind to OpenAPI v2. A value that may be null or of several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
         return as_v2(schema)  # the metadata, which have a built-in schema
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
