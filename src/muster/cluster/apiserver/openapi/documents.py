@@ -13,7 +13,13 @@ import msgspec
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
-from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, make_reference, schemas_of
+from muster.cluster.apiserver.openapi.schemas import (
+    component_of,
+    convert_custom_to_v2,
+    convert_to_v2,
+    make_reference,
+    schemas_of,
+)
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, parse_accept, static_answer, static_bytes
 
@@ -150,7 +156,8 @@ class _GroupVersion:
     def _v2_schemas(self) -> dict[str, Any]:
         custom = {component_of(resource.kind) for resource in self.resources if resource.kind.type is dict}
         return {
-            name: custom_as_v2(schema) if name in custom else as_v2(schema) for name, schema in self._schemas.items()
+            name: convert_custom_to_v2(schema) if name in custom else convert_to_v2(schema)
+            for name, schema in self._schemas.items()
         }
 
 
@@ -205,7 +212,7 @@ def _make_v2_path(item: PathItem) -> dict[str, Any]:
 def _make_v2_operation(operation: Operation) -> dict[str, Any]:
     parameters = [_make_v2_parameter(parameter) for parameter in operation.parameters]
     if operation.body:
-        body = {"name": "body", "in": "body", "schema": as_v2(make_reference(operation.body))}
+        body = {"name": "body", "in": "body", "schema": convert_to_v2(make_reference(operation.body))}
         parameters.append(body | {"required": operation.method != "delete"})
     return _make_common_parts(operation) | {
         "consumes": list(operation.body_types),
@@ -215,7 +222,7 @@ def _make_v2_operation(operation: Operation) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "OK",
-                "schema": as_v2(make_reference(operation.result)) if operation.result else _TEXT,
+                "schema": convert_to_v2(make_reference(operation.result)) if operation.result else _TEXT,
             }
         },
     }

@@ -126,16 +126,16 @@ def _list_paths(resource: Resource) -> Iterator[PathItem]:
     where = "Namespaced" if kind.namespaced else ""
     yield _make_collection_path(resource, PathItem(kind.path("{namespace}"), (*scope, _PRETTY)), where)
     single = PathItem(kind.path("{namespace}", "{name}"), (NAME, *scope, _PRETTY))
-    single.operations.extend(_on_object(kind, verbs, where, kind.kind, ""))
+    single.operations.extend(_list_object_operations(kind, verbs, where, kind.kind, ""))
     yield single
     for sub in resource.subresources:
         item = PathItem(kind.path("{namespace}", "{name}", sub.name), (NAME, *scope, _PRETTY))
-        item.operations.extend(_on_subresource(resource, sub))
+        item.operations.extend(_list_subresource_operations(resource, sub))
         yield item
     if kind.namespaced and "list" in verbs:
         everywhere = PathItem(kind.path(), (*_LISTING, _PRETTY))
         everywhere.operations.append(
-            _list(resource, f"list{_spell_group_version(kind)}{kind.kind}ForAllNamespaces", ())
+            _make_list_operation(resource, f"list{_spell_group_version(kind)}{kind.kind}ForAllNamespaces", ())
         )
         yield everywhere
 
@@ -145,7 +145,7 @@ def _make_collection_path(resource: Resource, item: PathItem, scope: str) -> Pat
     own = component_of(kind)
     where = f"{_spell_group_version(kind)}{scope}{kind.kind}"
     if "list" in verbs:
-        item.operations.append(_list(resource, f"list{where}", _LISTING))
+        item.operations.append(_make_list_operation(resource, f"list{where}", _LISTING))
     if "create" in verbs:
         item.operations.append(
             Operation("post", "post", f"create{where}", f"create a {kind.kind}", kind, own, _WRITING, own)
@@ -160,12 +160,14 @@ def _make_collection_path(resource: Resource, item: PathItem, scope: str) -> Pat
     return item
 
 
-def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Operation:
+def _make_list_operation(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Operation:
     text = f"list or watch objects of kind {resource.kind.kind}"
     return Operation("get", "list", id_, text, resource.kind, list_name(resource), parameters)
 
 
-def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
+def _list_object_operations(
+    kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str
+) -> Iterator[Operation]:
     """Yield the operations on one object, or on a subresource of it.
 
     kind: the kind of the bodies: the object's, or the subresource's.
@@ -190,21 +192,21 @@ def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: 
         yield Operation("post", "post", f"create{where}", f"create {what}", kind, own, _WRITING, own)
 
 
-def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]:
+def _list_subresource_operations(resource: Resource, sub: Subresource) -> Iterator[Operation]:
     scope = "Namespaced" if resource.kind.namespaced else ""
     name, suffix = resource.kind.kind, sub.name.capitalize()
     if sub.kind.kind.endswith("Options"):
-        yield from _list_connections(resource.kind, sub)
+        yield from _list_connect_operations(resource.kind, sub)
     elif sub.view is None and "get" in sub.verbs:
         id_ = f"read{_spell_group_version(resource.kind)}{scope}{name}{suffix}"
         is_text = sub.kind == resource.kind  # a log is the only such subresource
         result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:
-        yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
+        yield from _list_object_operations(sub.kind, set(sub.verbs), scope, name, suffix)
 
 
-def _list_connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
+def _list_connect_operations(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
     """Yield the operations that connect to a pod. The fields of the options are the parameters of the query."""
     name = f"{kind.kind}{sub.name.capitalize()}"
     options: type = sub.kind.type

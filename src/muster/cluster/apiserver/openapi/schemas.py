@@ -53,7 +53,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
         if _is_custom(resource.kind):
             schemas[component_of(resource.kind)] = _make_custom_schema(resource)
         if "list" in resource.verbs:
-            schemas[list_name(resource)] = _list_schema(resource)
+            schemas[list_name(resource)] = _make_list_schema(resource)
     return dict(sorted(schemas.items()))
 
 
@@ -81,7 +81,7 @@ def make_reference(name: str) -> Schema:
     return {"$ref": _REFERENCE + name}
 
 
-def _list_schema(resource: Resource) -> Schema:
+def _make_list_schema(resource: Resource) -> Schema:
     kind, list_kind = resource.kind, resource.kind_of_lists
     return {
         "type": "object",
@@ -127,12 +127,12 @@ def _make_named_schema(schema: Schema) -> Schema:
     return result
 
 
-def _make_referring_schema(schema: Schema, spelled: str, name: str) -> Schema:
-    around = {key: value for key, value in schema.items() if key != spelled}
+def _make_referring_schema(schema: Schema, keyword: str, name: str) -> Schema:
+    around = {key: value for key, value in schema.items() if key != keyword}
     return around | {"allOf": [make_reference(name)]} if around else make_reference(name)
 
 
-def as_v2(schema: Mapping[str, Any]) -> Schema:
+def convert_to_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert a schema of a built-in kind to OpenAPI v2.
 
     `oneOf` becomes a string. A reference in `allOf` becomes a `$ref` without its default, which v2 does not allow.
@@ -149,9 +149,9 @@ def as_v2(schema: Mapping[str, Any]) -> Schema:
             case "default" if "allOf" in schema:
                 continue
             case "properties":
-                result[key] = {name: as_v2(member) for name, member in value.items()}
+                result[key] = {name: convert_to_v2(member) for name, member in value.items()}
             case "items" | "additionalProperties":
-                result[key] = as_v2(value) if isinstance(value, dict) else value
+                result[key] = convert_to_v2(value) if isinstance(value, dict) else value
             case _:
                 result[key] = value
     return result
@@ -163,16 +163,16 @@ _OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "
 _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 
 
-def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
+def convert_custom_to_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert the schema of a custom kind to OpenAPI v2. A value that may be null or of several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
-        return as_v2(schema)  # the metadata, which have a built-in schema
+        return convert_to_v2(schema)  # the metadata, which have a built-in schema
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
         result = {key: value for key, value in result.items() if key not in _SHAPE}
     if "properties" in result:
-        result["properties"] = {name: custom_as_v2(member) for name, member in result["properties"].items()}
+        result["properties"] = {name: convert_custom_to_v2(member) for name, member in result["properties"].items()}
     for inner in ("items", "additionalProperties"):
         if isinstance(result.get(inner), Mapping):
-            result[inner] = custom_as_v2(result[inner])
+            result[inner] = convert_custom_to_v2(result[inner])
     return result
