@@ -61,7 +61,7 @@ class PodActions:
     async def evict(self, call: Call) -> None:
         """Delete a pod gracefully, and mark it as evicted. Raises `ApiError`: 429 if a disruption budget refuses.
 
-        One write marks the pod and charges the budget, so that neither happens without the other.
+        The store commits the mark, the deletion and the charged budget together or not at all.
         """
         query_options = write_options(call.request.query, "CreateOptions")
         written = read_object(call.request, call.view, query_options, call.warnings)
@@ -82,7 +82,7 @@ class PodActions:
         return changed
 
     def _charge_budget(self, pod: Document) -> tuple[Put, ...]:
-        """Mark a pod as evicted in place, and return the writes that charge its budget. Raises `ApiError`.
+        """Mark a pod as evicted in place, and return the write that charges its budget, if any. Raises `ApiError`.
 
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
@@ -101,7 +101,10 @@ class PodActions:
 
 
 def _check_bindable(pod: Document, preconditions: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) if the pod has a node, is gated or being deleted, or does not meet the preconditions."""
+    """Raise `ApiError` (409) if the pod has a node, is gated or being deleted, or does not meet the preconditions.
+
+    preconditions: the metadata of the Binding. A UID or resource version in it must be the pod's.
+    """
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):

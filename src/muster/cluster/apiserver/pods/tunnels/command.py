@@ -18,16 +18,19 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.cluster.nodeconnection import ERROR, RESIZE, STDERR, STDIN, STDOUT, Opening, Program
 from muster.runtime.tasks import cancel
 
-# How often an empty message probes a client while the program does not read its input. Only a failed send can show
-# then that the client is gone.
+# The interval at which an empty message probes the client while the program does not read its input. During that time
+# only a failed send can show that the client has disconnected.
 BLOCKED_SECONDS = 10.0
 _WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 
 
 async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
-    """Start a program, carry its input and output over a WebSocket, and send its exit status at the end.
+    """Start or join a program, carry its input and output over a WebSocket, and send its exit status at the end.
 
-    When the client disconnects, leave the program at once. Raises `WireError`, `ChannelError`.
+    When the client disconnects, leave the program at once. The client gets a node's `ApiError` as the status. Raises
+    `WireError`, `ChannelError`.
+
+    opening: starts or joins the program.
     """
     line = _Channels(wire, dialect)
     await line.begin(channels)
@@ -63,6 +66,7 @@ async def _listen(line: "_Channels", channels: frozenset[int], program: Program)
 
 
 async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
+    """Resize the program's terminal, or write to the program's input and close it, as the client's message says."""
     if piece.channel == RESIZE:
         for columns, rows in sizes.feed(piece.data):
             await program.resize(columns, rows)
@@ -74,10 +78,10 @@ async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Progr
 
 
 async def _write(line: "_Channels", data: bytes, program: Program) -> None:
-    """Write to the program.
+    """Write to the program, and wait while the program does not read. Raises `WireError` if the client disconnects.
 
-    Send the client an empty message at intervals to detect a disconnection, because nothing reads the client's messages
-    meanwhile.
+    Nothing reads the client's messages meanwhile. So an empty message to the client at intervals detects that the
+    client has disconnected.
     """
     writing = asyncio.ensure_future(program.write(data))
     try:
@@ -127,7 +131,7 @@ class _Channels:
         await self.send(ERROR, b"")
 
     async def finish(self, status: Status) -> None:
-        """Send the result of the command, and close the conversation. Raises `WireError`."""
+        """Send the result of the command, and close the wire. Raises `WireError`."""
         if data := encode_outcome(status, as_status=self._dialect.statuses):
             await self.send(ERROR, data)
         await self._wire.close()

@@ -24,7 +24,9 @@ Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 class _Connection(Struct):
     """One forwarded connection: the queued pieces for the port, and the task that carries them.
 
-    data, error: the streams or channels of the connection; 0 before they are open.
+    data, error: the numbers of the connection's streams or channels. A stream has 0 before the client opens it.
+    over: whether no more pieces are sent to the port.
+    task: the task that carries the connection; None before it starts, and for channels.
     """
 
     port: int
@@ -40,14 +42,14 @@ class _Connection(Struct):
             await self.pieces.put(piece)
 
     def end(self) -> None:
-        """Drop all pieces, and so release a task that waits to queue another piece."""
+        """Drop all pieces and all later ones. This releases a task that waits in `feed`."""
         self.over = True
         while not self.pieces.empty():
             self.pieces.get_nowait()
 
 
 async def over_streams(dial: Dial, wire: Wire) -> None:
-    """Forward ports for a client, with two SPDY streams for each connection, one of them for errors.
+    """Forward ports until the client disconnects, with two SPDY streams for each connection, one of them for errors.
 
     Raises `WireError`, `SpdyError`.
     """
@@ -59,9 +61,11 @@ async def over_streams(dial: Dial, wire: Wire) -> None:
 
 
 async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
-    """Forward one connection to each port for a client, in two channels of a WebSocket each.
+    """Forward one connection to each port, in two channels of a WebSocket each, one of them for errors.
 
-    Raises `WireError`, `ChannelError`.
+    Return when the client disconnects or all connections have closed. Raises `WireError`, `ChannelError`.
+
+    dialect: the name of the subprotocol.
     """
     connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
     spoken = DIALECTS[dialect]
@@ -113,7 +117,7 @@ class _Forwarding:
                 await self._wire.send(answers)
 
     async def stop(self) -> None:
-        """Drop the open connections."""
+        """Close all connections."""
         await cancel(list(self._tasks))
 
     async def _handle_event(self, event: Event) -> bytes:
@@ -132,6 +136,10 @@ class _Forwarding:
         return b""
 
     def _open_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
+        """Accept a stream, and start its connection when both streams are open; return the frame of the answer.
+
+        An invalid stream, or one beyond `MAX_CONNECTIONS`, is reset.
+        """
         kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
         if (
             kind not in ("error", "data")
@@ -173,8 +181,9 @@ class _Forwarding:
 
 
 async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send) -> None:
-    """Connect to the port, and carry data both ways until the port's side closes. Raises `WireError`.
+    """Connect to the port, and carry data in both directions until the port's side closes. Raises `WireError`.
 
+    send: sends data from the port to the client.
     complain: sends an error to the client.
     """
     try:
@@ -197,6 +206,7 @@ async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send
 
 
 async def _write(connection: _Connection, port: socket.socket) -> None:
+    """Write the queued pieces to the port, and close that direction after an empty piece."""
     try:
         while piece := await connection.pieces.get():
             await asyncio.get_running_loop().sock_sendall(port, piece)

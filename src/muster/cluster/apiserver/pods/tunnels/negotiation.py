@@ -23,7 +23,7 @@ NO_SPDY = (
 class Upgrade(Struct, frozen=True):
     """A requested WebSocket.
 
-    offers: the subprotocols that the client supports, in its order of preference.
+    offers: the subprotocols that the client supports, in its order of preference; empty if it names none.
     key: the Sec-WebSocket-Key, from which the handshake's response is computed.
     """
 
@@ -32,7 +32,10 @@ class Upgrade(Struct, frozen=True):
 
 
 def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
-    """Return the upgrade that a request's headers ask for; None without one. Raises `ApiError` (400)."""
+    """Return the WebSocket that a request's headers ask for; None if they ask for no upgrade.
+
+    Raises `ApiError` (400) for an incomplete handshake, and for an upgrade to SPDY alone.
+    """
     fields: dict[str, list[str]] = {}
     for name, value in headers:
         words = [word.strip() for word in value.decode("latin-1").split(",")]
@@ -53,9 +56,11 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
 
 
 def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
-    """Return the first of the client's protocols that the server supports. Raises `ApiError` (403).
+    """Return the first protocol of the client that the server supports. Raises `ApiError` (403) if there is none.
 
     A client without offers counts as offering "".
+
+    spoken: the protocols that the server supports.
     """
     offers = upgrade.offers or ("",)
     protocol = next((offer for offer in offers if offer in spoken), None)

@@ -14,8 +14,8 @@ from msgspec import Struct
 _VERSION = 3
 _FIN = 1
 MAX_CONTROL_BYTES = 64 << 10  # the limit of a control frame; data frames are not collected, and have no limit
-MAX_HEADER_BYTES = 64 << 10
-MAX_HEADERS = 100
+MAX_HEADER_BYTES = 64 << 10  # the limit of the decompressed headers of one frame
+MAX_HEADERS = 100  # the limit for one frame
 
 PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
@@ -103,7 +103,11 @@ class Spdy:
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def receive(self, data: bytes) -> list[Event]:
-        """Return the events that these bytes complete. Raises `SpdyError`."""
+        """Return the events in the bytes received so far. Raises `SpdyError`.
+
+        The data of an incomplete data frame is returned at once. Responses that the bytes require are added to
+        `answers`.
+        """
         self._buffer += data
         events: list[Event] = []
         while True:
@@ -124,7 +128,7 @@ class Spdy:
                 events += self._process_control_frame(self._consume(end))
 
     def answers(self) -> bytes:
-        """Return the frames that the protocol itself requires as responses (echoes of pings), and clear them."""
+        """Return the frames to send because of the received frames (echoes of pings), and forget them."""
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
@@ -133,12 +137,12 @@ class Spdy:
         return _encode_control_frame(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
     def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
-        """Return the frame that carries data on a stream. last: whether to close the server's side of the stream."""
+        """Return the frame that carries data on a stream. last: whether the server will write no more to the stream."""
         head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
         return head + data
 
     def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
-        """Return the frame that resets a stream."""
+        """Return the frame that resets a stream. status: the reason, such as `PROTOCOL_ERROR`."""
         return _encode_control_frame(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
 
     def _consume(self, count: int) -> bytes:
@@ -221,6 +225,7 @@ def _encode_control_frame(kind: _Kind, body: bytes) -> bytes:
 
 
 def _read_stream_number(body: bytes, least: int) -> int:
+    """Return the number of the stream in a frame. Raises `SpdyError` if the body is shorter than `least` bytes."""
     if len(body) < least:
         raise SpdyError("a frame is too short")
     return int.from_bytes(body[:4], "big") & 0x7FFFFFFF

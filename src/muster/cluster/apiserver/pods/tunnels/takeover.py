@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
-    """Upgrade the connection, relay the conversation until it ends, and close the connection.
+    """Upgrade the connection, relay the conversation until it ends, close the connection, and call `tunnel.ended`.
 
-    Raises `ApiError` (400, 403) if the connection cannot be upgraded.
+    Raises `ApiError` (400, 403) if the connection cannot be upgraded. `tunnel.ended` is called then, too.
     """
     try:
         await _hold_conversation(tunnel, headers, caller)

@@ -42,7 +42,7 @@ class WebSocketWire:
         return self._messages.popleft()
 
     async def send(self, data: bytes) -> None:
-        """Send one message. Raises `WireError` after the WebSocket is closed."""
+        """Send one message, and wait while the client does not read. Raises `WireError` on a closed WebSocket."""
         try:
             self._send(data)
         except InvalidState:
@@ -50,7 +50,7 @@ class WebSocketWire:
         await self._flush()
 
     async def close(self) -> None:
-        """Close the WebSocket, and wait a moment for the client's close frame."""
+        """Close the WebSocket, and wait up to `FAREWELL_SECONDS` for the client's close frame. Drop later messages."""
         if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
         try:
