@@ -55,7 +55,7 @@ class PodActions:
             raise not_found("pods", call.name)
         pod = decode_entry(entry)
         _check_bindable(pod, meta)
-        _assign(pod, binding, format_timestamp(self._clock.now()))
+        _assign_node(pod, binding, format_timestamp(self._clock.now()))
         await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=make_typed_document(POD, pod))
 
     async def evict(self, call: Call) -> None:
@@ -125,7 +125,7 @@ def _make_unbindable_error(name: str, why: str) -> ApiError:
     return conflict("pods/binding", name, why)
 
 
-def _assign(pod: Document, binding: Binding, now: str) -> None:
+def _assign_node(pod: Document, binding: Binding, now: str) -> None:
     pod["spec"]["nodeName"] = binding.target.name
     if binding.metadata.annotations:
         pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | binding.metadata.annotations

@@ -36,23 +36,23 @@ async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: O
     await line.begin(channels)
     try:
         async with opening() as program:
-            listening = asyncio.create_task(_listen(line, channels, program))
-            showing = asyncio.create_task(_show(line, channels, program))
+            receiving = asyncio.create_task(_receive_input(line, channels, program))
+            sending = asyncio.create_task(_send_output(line, channels, program))
             try:
-                await asyncio.wait({listening, showing}, return_when=asyncio.FIRST_COMPLETED)
-                if not showing.done():
-                    listening.result()
+                await asyncio.wait({receiving, sending}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    receiving.result()
                     return  # the client is gone
-                showing.result()
+                sending.result()
             finally:
-                await cancel((listening, showing))
+                await cancel((receiving, sending))
             status = make_exit_status(await program.wait_for_end())
     except ApiError as error:
         status = error.status
     await line.finish(status)
 
 
-async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
+async def _receive_input(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Pass the client's messages to the program until the client disconnects.
 
     Raises `ChannelError` for data on a channel that clients do not write to.
@@ -62,10 +62,10 @@ async def _listen(line: "_Channels", channels: frozenset[int], program: Program)
         if piece.data and piece.channel not in _WRITTEN:  # ending a channel that the client only reads is harmless
             raise ChannelError(f"clients do not write to channel {piece.channel}")
         if piece.channel in channels & _WRITTEN:
-            await _pass_on(line, piece, sizes, program)
+            await _handle_piece(line, piece, sizes, program)
 
 
-async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
+async def _handle_piece(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
     """Resize the program's terminal, or write to the program's input and close it, as the client's message says."""
     if piece.channel == RESIZE:
         for columns, rows in sizes.feed(piece.data):
@@ -92,7 +92,7 @@ async def _write(line: "_Channels", data: bytes, program: Program) -> None:
         await cancel([writing])
 
 
-async def _show(line: "_Channels", channels: frozenset[int], program: Program) -> None:
+async def _send_output(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Send the program's output to the client, until the program exits."""
     async for channel, data in program.output():
         assert channel in (STDOUT, STDERR)

@@ -55,17 +55,17 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
     return None
 
 
-def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
+def choose_protocol(upgrade: Upgrade, supported: Collection[str]) -> str:
     """Return the first protocol of the client that the server supports. Raises `ApiError` (403) if there is none.
 
     A client without offers counts as offering "".
 
-    spoken: the protocols that the server supports.
+    supported: the protocols of the server.
     """
     offers = upgrade.offers or ("",)
-    protocol = next((offer for offer in offers if offer in spoken), None)
+    protocol = next((offer for offer in offers if offer in supported), None)
     if protocol is None:
-        ours = " ".join(sorted(spoken))
+        ours = " ".join(sorted(supported))
         raise forbidden(
             f"unable to upgrade: unable to negotiate protocol: client supports {list(offers)}, server accepts [{ours}]"
         )

@@ -92,11 +92,8 @@ class Spdy:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._read_stream_number, self._last, self._left = (
-            0,
-            False,
-            0,
-        )  # facts about the data frame that is being received
+        # The data frame that is being received: its stream, whether it is the stream's last, and its missing bytes.
+        self._data_stream, self._last, self._left = 0, False, 0
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
@@ -153,14 +150,14 @@ class Spdy:
     def _begin_data(self) -> list[Event]:
         """Read the head of a data frame; an empty frame is complete with its head."""
         head = self._consume(8)
-        self._read_stream_number, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
+        self._data_stream, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
         self._left = int.from_bytes(head[5:], "big")
-        return [] if self._left else [Data(self._read_stream_number, b"", self._last)]
+        return [] if self._left else [Data(self._data_stream, b"", self._last)]
 
     def _read_data(self) -> Data:
         data = self._consume(min(self._left, len(self._buffer)))
         self._left -= len(data)
-        return Data(self._read_stream_number, data, self._last and not self._left)
+        return Data(self._data_stream, data, self._last and not self._left)
 
     def _process_control_frame(self, frame: bytes) -> list[Event]:
         flags, body = frame[4], frame[8:]

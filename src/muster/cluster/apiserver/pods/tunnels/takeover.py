@@ -8,7 +8,12 @@ from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Tunnel
 from muster.cluster.apiserver.front.asgi import Caller
 from muster.cluster.apiserver.pods.tunnels.channels import ChannelError
-from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, make_consent_headers, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.negotiation import (
+    UPGRADE_REQUIRED,
+    choose_protocol,
+    make_consent_headers,
+    upgrade_of,
+)
 from muster.cluster.apiserver.pods.tunnels.spdy import SpdyError
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire, Wire, WireError
 
@@ -30,7 +35,7 @@ async def _hold_conversation(tunnel: Tunnel, headers: Iterable[tuple[bytes, byte
     upgrade = upgrade_of(headers)
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
-    protocol = choose(upgrade, tunnel.protocols)
+    protocol = choose_protocol(upgrade, tunnel.protocols)
     wire = _make_websocket(caller.leave_http(make_consent_headers(upgrade, protocol)), protocol)
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:

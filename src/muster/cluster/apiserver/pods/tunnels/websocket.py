@@ -21,9 +21,8 @@ class WebSocketWire:
         self._raw = raw
         self._protocol = Protocol(Side.SERVER, state=OPEN, max_size=MAX_MESSAGE_BYTES)
         self._messages: deque[bytes] = deque()
-        self._part = (
-            bytearray()
-        )  # the message so far; one buffer, so that countless tiny fragments cost only their bytes
+        # The message so far, in one buffer, so that countless tiny fragments cost only their bytes.
+        self._part = bytearray()
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
