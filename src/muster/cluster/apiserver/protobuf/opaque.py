@@ -1,8 +1,8 @@
 """Decode messages that the published schemas leave open.
 
 The open parts are JSON inside a message, entries of managed fields, and schemas of custom resources.
-`k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all of Go's
-messages, the zero of a field that is no pointer means nothing, so the decoders omit it.
+`k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all messages of Go,
+the zero of a field that is no pointer means that the field is not set. So the decoders omit it.
 """
 
 import struct
@@ -21,10 +21,9 @@ _Field: TypeAlias = tuple[str, _Decode, str]
 
 
 def raw_json(value: Value) -> Any:
-    """Return the JSON value that the message contains as text; None for an empty text.
+    """Return the JSON value that the message contains as text; None for an empty text or for null.
 
-    Raises:
-        ProtobufError: the text is no JSON.
+    Raises `ProtobufError` if the message is malformed or the text is no JSON.
     """
     parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(value))}
     text = as_bytes(parts.get(1, b""))
@@ -40,20 +39,12 @@ def decode_empty(_value: Value) -> dict[str, Any]:
 
 
 def managed_fields(value: Value) -> dict[str, Any]:
-    """Decode an entry of `metadata.managedFields`.
-
-    Raises:
-        ProtobufError: the message is malformed.
-    """
+    """Decode an entry of `metadata.managedFields`. Raises `ProtobufError` if the message is malformed."""
     return _decode_message(value, _MANAGED_FIELDS)
 
 
 def decode_schema(value: Value) -> dict[str, Any]:
-    """Decode the schema of a version of a custom resource.
-
-    Raises:
-        ProtobufError: the message is malformed.
-    """
+    """Decode the OpenAPI schema of a custom resource. Raises `ProtobufError` if the message is malformed."""
     return _decode_message(value, _SCHEMA)
 
 

@@ -67,7 +67,7 @@ def _read_version_schema(version: Document, path: str, unknown: list[str]) -> Do
 
 
 def _reset_status(definition: Document) -> None:
-    """Set the status of a new definition: empty, except for the version in which objects will be stored."""
+    """Set the status of a new definition, in place: empty, except for the version in which objects will be stored."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     _note_storage(definition, definition)
 
@@ -92,9 +92,11 @@ def _list_storage_names(definition: Document) -> Iterator[str]:
 
 
 def _begin_deletion(definition: Document, now: str) -> None:
-    """Set the finalizer and the condition of a definition that is being deleted.
+    """Set the finalizer and the condition of a definition at its first deletion request, in place.
 
-    They keep the definition until the last object of its kind is deleted.
+    The finalizer keeps the definition until the last object of its kind is deleted.
+
+    now: the current time as RFC 3339.
     """
     finalizers = meta_of(definition).setdefault("finalizers", [])
     if CLEANUP_FINALIZER not in finalizers:
@@ -150,7 +152,10 @@ _V1BETA1 = Kind(
 
 
 def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
-    """Return the checker of v1beta1 definitions. It checks their v1 form, and does not remove unknown fields yet."""
+    """Return the checker of v1beta1 definitions. It checks their v1 form, and returns the document unchanged.
+
+    `_take_v1beta1` removes the unknown fields.
+    """
     check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
@@ -222,13 +227,13 @@ APIEXTENSIONS: tuple[Resource, ...] = (CUSTOM_RESOURCE_DEFINITIONS, CUSTOM_RESOU
 
 
 class NameSettlement:
-    """The last admission plugin before the write of a definition. It decides about the definition's names."""
+    """The last admission plugin before the write of a definition, which accepts or rejects the definition's names."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Set the accepted names and their conditions in a definition, in place."""
+        """Set the accepted names and their conditions in a definition, in place. Do nothing for any other write."""
         key = CUSTOM_RESOURCE_DEFINITION.resource
         if attempt.resource.key != key or attempt.operation not in ("CREATE", "UPDATE"):
             return

@@ -1,8 +1,8 @@
 """The table of built-in resources.
 
-The table joins the behaviour of each kind, which is in `preparation`, `views` and `muster.api`. Its rules (which kinds
-a PUT creates, which need a version, which a deletion returns) are those of k8s.io/kubernetes (pkg/registry, with one
-strategy per kind).
+The table combines the functions for each kind from `preparation`, `views` and `muster.api`. Its rules follow
+k8s.io/kubernetes (pkg/registry, with one strategy per kind): which kinds a PUT creates, which kinds need a version, and
+which kinds a deletion returns.
 """
 
 from collections.abc import Mapping
@@ -245,7 +245,7 @@ def make_builtin_resources(elastic: job.Elastic, alpha: tuple[str, ...] = ()) ->
     """Return all built-in resources.
 
     elastic: the rule for changes of an Indexed Job's completions (kubernetes KEP-3715).
-    alpha: the API versions whose alpha resources are served, too.
+    alpha: the alpha API versions (`group/v1alpha1`) whose resources the server also serves.
     """
     return (
         CONFIG_MAPS,

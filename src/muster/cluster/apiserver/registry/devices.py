@@ -1,6 +1,6 @@
 """The served resources of `resource.k8s.io`: devices, device classes and claims.
 
-Validation compiles the CEL expressions of device selectors, so that only correct ones are stored.
+Validation compiles the CEL expressions of device selectors, so that only expressions without errors are stored.
 """
 
 from functools import partial

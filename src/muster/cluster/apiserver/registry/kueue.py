@@ -107,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, written: Docum
 
 
 def _prepare_held(document: Document) -> None:
-    """Prepare a new object with the finalizer that its controller removes when nothing uses the object."""
+    """Remove the status of a new object, and add the finalizer that its controller removes when the object is unused."""
     preparation.reset_status(document)
     hold_while_used(document)
 
@@ -128,10 +128,7 @@ KUEUE: tuple[Resource, ...] = (
 
 
 def _make_visibility_resources(version: str) -> tuple[Resource, ...]:
-    """Return the resources of Kueue's visibility group in one version.
-
-    They show pending workloads, and are not stored.
-    """
+    """Return the resources of Kueue's visibility group in one version: pending workloads, which are not stored."""
     pending = Subresource("pendingworkloads", kind_of_summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
         (cluster_queues(version), CLUSTER_QUEUE),

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of the built-in kinds. Clients list them like any other, and their specs never change.
+"""CustomResourceDefinitions of the built-in kinds. Clients list them like others, but cannot change their specs.
 
 A client that writes such a definition (the manifests of Kueue or JobSet) sets only its metadata. The server keeps its
 own spec and answers with a warning. So the same manifests apply here and on a real cluster.
@@ -41,9 +41,9 @@ class Definitions(Mapping[str, Document]):
 
 
 def as_stored(definitions: Iterable[Document]) -> Definitions:
-    """Return the definitions in their stored form, by name, with all defaults.
+    """Set the defaults in the definitions, in place, and return them encoded, by name.
 
-    The definitions have only fields that the API knows. A test checks that, because it takes longer than making them.
+    The definitions must have only fields that the API knows. A test checks that, because the check would slow a start.
     """
     encoded = {}
     for definition in definitions:
@@ -59,6 +59,8 @@ def with_own_definitions(resources: Sequence[Resource], own: Definitions) -> Seq
 
 
 def _pin_resource(resource: Resource, own: Definitions) -> Resource:
+    """Return a resource of definitions that replaces the spec of a written definition by the spec in `own`."""
+
     def default(document: Document) -> None:
         _pin(document, own)
         resource.rules.default(document)
@@ -85,6 +87,7 @@ def _validate_create(own: Definitions, definition: CustomResourceDefinition) -> 
 
 
 def _pin(document: Document, own: Definitions) -> None:
+    """Replace the spec of a definition by the server's own, in place, if the server provides the definition."""
     definition = own.get(document["metadata"].get("name", ""))
     if definition is None:
         return

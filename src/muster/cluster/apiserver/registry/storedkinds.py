@@ -1,8 +1,8 @@
 """Make the served resources of stored-only kinds: the server stores their objects, and no controller acts on them.
 
 Charts and operators create such objects. This module takes the kinds from `storedkinds.json`, joins them with their
-types and rules, if any, and returns resources. When a client creates an object, the server warns about the effects that
-the object would have on a full cluster and does not have here.
+types and rules, if any, and makes resources. When a client creates an object, the server warns about the effects that
+the object would have on a Kubernetes cluster and does not have here.
 """
 
 from typing import Any
@@ -141,7 +141,7 @@ _SERVED |= {
     )
 }
 
-# Served only if the caller of `builtin` lists their version.
+# The server serves these resources only if the caller of `make_builtin_resources` lists their version.
 ALPHA: tuple[Resource, ...] = tuple(each for each in _SERVED.values() if each.kind.version.startswith("v1alpha"))
 STORED_KINDS: tuple[Resource, ...] = (
     *(each for each in _SERVED.values() if each not in ALPHA),
