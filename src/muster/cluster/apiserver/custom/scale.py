@@ -36,7 +36,7 @@ def scale_subresource(
     def take(stored: Document, written: Document) -> Document:
         return _set_nested(views.with_metadata(stored, written), wanted, views.wanted_replicas(written))
 
-    def applied(stored: Document, config: Document) -> Document:
+    def take_config(stored: Document, config: Document) -> Document:
         version = {name: stored[name] for name in ("apiVersion", "kind")}
         return _set_nested(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
 
@@ -46,7 +46,7 @@ def scale_subresource(
             return [invalid(paths.spec_replicas_path, replicas, "should be a non-negative integer")]
         return validate(new, old)
 
-    view = View(views.SCALE, show, take, validate_update=validate_update, applied=applied)
+    view = View(views.SCALE, show, take, validate_update=validate_update, take_config=take_config)
     return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
 

@@ -20,7 +20,7 @@ from muster.api import meta, published
 from muster.api.meta import DeleteOptions
 from muster.api.schema import Schema, component_name, schema_of
 from muster.cluster.apiserver.protobuf import wireformat
-from muster.cluster.apiserver.protobuf.opaque import OPEN, raw_json
+from muster.cluster.apiserver.protobuf.opaque import OPEN, decode_raw_json
 from muster.cluster.apiserver.protobuf.wireformat import ProtobufError, Value, as_bytes, as_integer, as_text, as_time
 
 _DELETE_OPTIONS = component_name(DeleteOptions)
@@ -124,7 +124,7 @@ def _make_value_decoder(schema: Schema) -> _Decode | None:
     if schema.get("x-kubernetes-int-or-string"):
         return _decode_int_or_string
     if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return raw_json
+        return decode_raw_json
     return _SCALARS.get((schema.get("type"), schema.get("format") if schema.get("type") == "string" else None))
 
 

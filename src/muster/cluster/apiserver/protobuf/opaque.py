@@ -20,7 +20,7 @@ _Decode: TypeAlias = Callable[[Value], Any]
 _Field: TypeAlias = tuple[str, _Decode, str]
 
 
-def raw_json(value: Value) -> Any:
+def decode_raw_json(value: Value) -> Any:
     """Return the JSON value that the message contains as text; None for an empty text or for null.
 
     Raises `ProtobufError` if the message is malformed or the text is no JSON.
@@ -38,7 +38,7 @@ def decode_empty(_value: Value) -> dict[str, Any]:
     return {}
 
 
-def managed_fields(value: Value) -> dict[str, Any]:
+def decode_managed_fields(value: Value) -> dict[str, Any]:
     """Decode an entry of `metadata.managedFields`. Raises `ProtobufError` if the message is malformed."""
     return _decode_message(value, _MANAGED_FIELDS)
 
@@ -110,7 +110,7 @@ _MANAGED_FIELDS: dict[int, _Field] = {
     3: ("apiVersion", as_text, ""),
     4: ("time", _decode_time, ""),
     6: ("fieldsType", as_text, ""),
-    7: ("fieldsV1", raw_json, "!"),
+    7: ("fieldsV1", decode_raw_json, "!"),
     8: ("subresource", as_text, ""),
 }
 _RULE: dict[int, _Field] = {
@@ -129,7 +129,7 @@ _SCHEMA: dict[int, _Field] = {
     5: ("type", as_text, ""),
     6: ("format", as_text, ""),
     7: ("title", as_text, ""),
-    8: ("default", raw_json, "!"),
+    8: ("default", decode_raw_json, "!"),
     9: ("maximum", _decode_double, "!"),
     10: ("exclusiveMaximum", _decode_flag, ""),
     11: ("minimum", _decode_double, "!"),
@@ -141,7 +141,7 @@ _SCHEMA: dict[int, _Field] = {
     17: ("minItems", as_integer, "!"),
     18: ("uniqueItems", _decode_flag, ""),
     19: ("multipleOf", _decode_double, "!"),
-    20: ("enum", raw_json, "*"),
+    20: ("enum", decode_raw_json, "*"),
     21: ("maxProperties", as_integer, "!"),
     22: ("minProperties", as_integer, "!"),
     23: ("required", as_text, "*"),
@@ -157,7 +157,7 @@ _SCHEMA: dict[int, _Field] = {
     33: ("additionalItems", _decode_schema_or_flag, "!"),
     34: ("definitions", decode_schema, "="),
     35: ("externalDocs", _decode_docs, "!"),
-    36: ("example", raw_json, "!"),
+    36: ("example", decode_raw_json, "!"),
     37: ("nullable", _decode_flag, ""),
     38: ("x-kubernetes-preserve-unknown-fields", _decode_flag, "!"),
     39: ("x-kubernetes-embedded-resource", _decode_flag, ""),
@@ -170,7 +170,7 @@ _SCHEMA: dict[int, _Field] = {
 
 # The decoders of the fields that the published schemas leave open, by message and field.
 OPEN: dict[tuple[str, str], _Decode] = {
-    ("ObjectMeta", "managedFields"): managed_fields,
+    ("ObjectMeta", "managedFields"): decode_managed_fields,
     ("CustomResourceValidation", "openAPIV3Schema"): decode_schema,
     ("CustomResourceSubresources", "status"): decode_empty,
 }

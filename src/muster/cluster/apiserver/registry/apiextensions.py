@@ -69,15 +69,14 @@ def _read_version_schema(version: Document, path: str, unknown: list[str]) -> Do
 def _reset_status(definition: Document) -> None:
     """Set the status of a new definition, in place: empty, except for the version in which objects will be stored."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
-    _note_storage(definition, definition)
+    _record_storage_version(definition, definition)
 
 
 def _record_storage_version(definition: Document, stored: Document) -> None:
-    """Add the storage version of a changed definition to its stored versions."""
-    _note_storage(definition, stored)
+    """Add the storage version of a definition to its `storedVersions`, in place.
 
-
-def _note_storage(definition: Document, stored: Document) -> None:
+    stored: the definition whose status is the base; the definition itself if it is new.
+    """
     status = dict(stored.get("status") or {})
     known = list(status.get("storedVersions") or ())
     for name in _list_storage_names(definition):
@@ -170,7 +169,7 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
     return take(stored, CUSTOM_RESOURCE_DEFINITIONS.view.checker(v1beta1.to_v1(written)).value)
 
 
-def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
+def _select_v1beta1_errors(errors: Sequence[FieldError]) -> list[FieldError]:
     """Return the errors of a v1 definition that are also errors in v1beta1.
 
     v1beta1 may preserve unknown fields and needs no approval.
@@ -187,8 +186,8 @@ CUSTOM_RESOURCE_DEFINITIONS_V1BETA1 = replace(
         _V1BETA1,
         v1beta1.to_v1beta1,
         partial(_take_v1beta1, views.take_main),
-        lambda new: _of_old(rules.validate_create(new)),
-        lambda new, old: _of_old(rules.validate_update(new, old)),
+        lambda new: _select_v1beta1_errors(rules.validate_create(new)),
+        lambda new, old: _select_v1beta1_errors(rules.validate_update(new, old)),
         compile=_compile_v1beta1,
     ),
     subresources=(

@@ -138,7 +138,7 @@ def _make_job_resource(elastic: job.Elastic) -> Resource:
                 views.show_scale,
                 views.take_scale,
                 validate_update=validate_update,
-                applied=views.apply_scale,
+                take_config=views.apply_scale,
             ),
         ),
         make_status_subresource(JOB, job.validate_status_update),

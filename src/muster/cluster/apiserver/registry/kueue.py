@@ -68,7 +68,7 @@ def _make_resources(
     )
     take = views.take_main if has_status else views.take_all
 
-    def served(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
+    def make_resource(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
         status = _make_view(kind, version, views.take_status, validation.create, validation.status, status=True)
         return Resource(
             kind=version,
@@ -81,8 +81,8 @@ def _make_resources(
             deprecation=deprecation,
         )
 
-    old = served(V1BETA1_KINDS[kind.resource], _NO_FIELDS, _DEPRECATED if deprecated else "")
-    return served(kind, fields), old
+    old = make_resource(V1BETA1_KINDS[kind.resource], _NO_FIELDS, _DEPRECATED if deprecated else "")
+    return make_resource(kind, fields), old
 
 
 def _make_view(
@@ -107,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, written: Docum
 
 
 def _prepare_held(document: Document) -> None:
-    """Remove the status of a new object, and add the finalizer that its controller removes when the object is unused."""
+    """Remove a new object's status, and add the finalizer that its controller removes when the object is unused."""
     preparation.reset_status(document)
     hold_while_used(document)
 

@@ -69,7 +69,7 @@ def _pin_resource(resource: Resource, own: Definitions) -> Resource:
         resource.rules.prepare_update(document, stored)
         _pin(document, own)
 
-    view = replace(resource.view, applied=_Applied(resource.view, own))
+    view = replace(resource.view, take_config=_TakeConfig(resource.view, own))
     if resource is CUSTOM_RESOURCE_DEFINITIONS:
         view = replace(view, validate_create=partial(_validate_create, own))
     return replace(resource, view=view, rules=replace(resource.rules, default=default, prepare_update=prepare_update))
@@ -97,8 +97,8 @@ def _pin(document: Document, own: Definitions) -> None:
         document["status"] = status | {"storedVersions": stored}
 
 
-class _Applied(msgspec.Struct, frozen=True):
-    """The `applied` of a view of definitions: it returns the stored form of an apply configuration.
+class _TakeConfig(msgspec.Struct, frozen=True):
+    """The `take_config` of a view of definitions: it returns the stored form of an apply configuration.
 
     It replaces the configuration's spec by the server's own, so that no manager conflicts.
     """
@@ -106,7 +106,7 @@ class _Applied(msgspec.Struct, frozen=True):
     view: View
     own: Definitions
 
-    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.applied` has this signature)
+    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.take_config` has this signature)
         taken: dict[str, Any] = {
             **self.view.take({"metadata": {}}, config),
             "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,

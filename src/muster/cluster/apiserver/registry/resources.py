@@ -15,6 +15,7 @@ from muster.api.schema import make_inlined_schema
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import FieldSchema
+from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.schema import Checker, Schema, compile_builtin
 from muster.cluster.apiserver.tables.printer import Printer
@@ -23,10 +24,6 @@ from muster.cluster.store import Entry
 # In the alphabetical order of discovery documents.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 VIEW_VERBS = ("get", "patch", "update")  # the verbs of a subresource that is a view of its object, such as `status`
-
-
-def _keep(stored: Document, written: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
-    return written
 
 
 def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
@@ -55,19 +52,19 @@ class View(Struct, frozen=True, eq=False, dict=True):
     typed objects in both cases.
     compile: makes the checker of bodies against the schema of the kind.
     printer: the columns of tables; None for the usual columns of the kind.
-    applied: returns the stored form of a configuration (server-side apply), from the stored object and the
+    take_config: returns the stored form of a configuration (server-side apply), from the stored object and the
     configuration; None if `take` does that.
     """
 
     kind: Kind[Any]
     show: Callable[[Document], Document] | None = None
-    take: Callable[[Document, Document], Document] = _keep
+    take: Callable[[Document, Document], Document] = views.take_all
     validate_create: Callable[[Any], Sequence[FieldError]] = no_errors
     validate_update: Callable[[Any, Any], Sequence[FieldError]] = no_errors
     validates_shown: bool = False
     compile: Callable[[Kind[Any]], Checker] = compile_builtin
     printer: Printer | None = None
-    applied: Callable[[Document, Document], Document] | None = None
+    take_config: Callable[[Document, Document], Document] | None = None
 
     @cached_property
     def checker(self) -> Checker:

@@ -64,7 +64,7 @@ _RULED: dict[str, tuple[Kind[Any], Standard]] = {
 
 def _make_resource(name: str, stored: StoredKind) -> Resource:
     kind, standard = _RULED.get(name) or (_make_kind(name, stored), Standard(namespaced=stored.namespaced))
-    subresources = [_make_scale(standard)] if stored.scales else []
+    subresources = [_make_scale_subresource(standard)] if stored.scales else []
     if stored.has_status:
         subresources.append(make_status_subresource(kind, standard.update_status))
     return make_resource(
@@ -102,13 +102,13 @@ def _make_rules(stored: StoredKind, plural: str) -> Rules:
     return rules
 
 
-def _make_scale(standard: Standard) -> Subresource:
+def _make_scale_subresource(standard: Standard) -> Subresource:
     view = View(
         views.SCALE,
         views.show_replicas,
         views.take_replicas,
         validate_update=standard.update,
-        applied=views.apply_replicas,
+        take_config=views.apply_replicas,
     )
     return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 

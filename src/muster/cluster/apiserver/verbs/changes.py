@@ -82,8 +82,8 @@ def require_no_identity(call: Call, config: Document) -> None:
 
 def configuration_to_store(call: Call, old: Document, config: Document) -> Document:
     """Return a configuration in the stored form, without fields that a write through the view does not change."""
-    if call.view.applied is not None:
-        return call.view.applied(old, config)
+    if call.view.take_config is not None:
+        return call.view.take_config(old, config)
     taken = call.view.take({"metadata": {}}, config)
     version = {"apiVersion": call.resource.written_version, "kind": call.resource.kind.kind}
     return {**taken, **version, "metadata": config["metadata"]}

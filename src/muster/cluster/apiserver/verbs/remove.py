@@ -109,7 +109,7 @@ class Remover:
             loaded = await load_entry(call.resource, entry)
             document = decode_entry(loaded)
             check_preconditions(document, options, call.resource.kind)
-            attempt = _attempt(call, document, options)
+            attempt = _make_attempt(call, document, options)
             await self._admission.change(attempt, self._documents.store, call.warnings)
             await self._admission.judge(attempt, self._documents.store, call.warnings)
             beside = note(document)
@@ -131,7 +131,7 @@ class Remover:
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
 
 
-def _attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
+def _make_attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
     return WriteAttempt(
         call.resource,
         "DELETE",
