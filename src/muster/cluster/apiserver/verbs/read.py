@@ -1,7 +1,8 @@
 """The verbs get and list.
 
-If the client requests objects in the stored form, the stored bytes are sent undecoded. Every object read is committed.
-A list shows one revision: the newest revision, or exactly the one that the client requests.
+If the client requests objects in the stored form, the stored bytes are sent undecoded. Readers see only committed
+objects. A list shows one revision: the newest revision, exactly the one that the client requests, or the revision of
+the list's first page.
 """
 
 from collections import OrderedDict
@@ -34,7 +35,10 @@ class Reader:
         self._joined = _JoinedLists()
 
     def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
-        """Return an object. Raises `ApiError`: 400, 404, or 504 for a revision newer than the store's."""
+        """Return a committed object in its stored form.
+
+        Raises `ApiError`: 400 for an invalid resource version, 504 for a version newer than the store's, or 404.
+        """
         if query:
             self._check_reached(revision_of_list(query.get("resourceVersion", "")))
         entry = self._store.get(key)
@@ -45,7 +49,11 @@ class Reader:
     async def list(
         self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> Listed:
-        """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`."""
+        """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`.
+
+        namespace: "" for all namespaces.
+        include: the part of each object in a table, as in `includeObject`.
+        """
         presentation = Presentation(resource, view, form, include, self._clock.now())
         if not (options.label_selector or options.field_selector or options.limit or options.continue_):
             snapshot, _ = self._find_state(resource, namespace, options)
@@ -66,7 +74,7 @@ class Reader:
         return self._cut(snapshot, start, chosen, options.limit, (resource.key, namespace))
 
     def _select_object(self, snapshot: Snapshot, key: Key) -> Snapshot:
-        """Return the newest state reduced to one object."""
+        """Return a snapshot with only this object in its newest committed state, or none if it does not exist."""
         entry = self._store.get(key)
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
@@ -109,6 +117,14 @@ class Reader:
     def _cut(
         self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
     ) -> tuple[Sequence[Entry], ListMeta]:
+        """Return a page of a snapshot, and the list's metadata with the token of the next page, if there is one.
+
+        Keep the snapshot for the next page.
+
+        start: the key after which the page starts; "" for the first page.
+        limit: the most objects of the page; 0 for all.
+        where: the resource and the namespace of the list.
+        """
         entries: Sequence[Entry] = snapshot.entries
         first = paging.find_index_after(snapshot.entries, start) if start else 0
         page, end = take_page(entries, first, chosen, limit)
@@ -134,9 +150,12 @@ class Reader:
 
 
 def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """Return the selected entries from an index on, and the index at which the next page starts, or the end.
+    """Return the selected entries from an index on, and the index at which the next page starts.
 
-    With a `limit` above 0, the page has at most that many entries, and fewer if their total size exceeds `LONG_BYTES`.
+    After the last page, that index is the number of entries. With a `limit` above 0, the page has at most that many
+    entries, and fewer if their total size would exceed `LONG_BYTES`.
+
+    first: the index at which the page starts.
     """
     if not limit:
         return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
@@ -153,10 +172,7 @@ def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: in
 
 
 class _JoinedLists:
-    """A cache of the joined bodies of whole collections.
-
-    A collection is cached from the second request for the same state on.
-    """
+    """A cache of the joined bodies of whole collections, from the second request for the same state on."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The verbs delete and deletecollection: the shell that reads objects, calls `deletion`, and writes its decisions."""
+"""The verbs delete and deletecollection: they read objects, call `deletion`, and write its decisions to the store."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -64,14 +64,20 @@ class Remover:
     async def delete_with(
         self, call: Call, options: DeleteOptions, note: Note = _change_nothing
     ) -> bytes | StatusDetails:
-        """Delete one object as `delete` does, with these options. note: may change the object first."""
+        """Delete one object as `delete` does, with these options. Raises `ApiError`.
+
+        note: changes the object before its deletion, and returns writes to commit with the deletion.
+        """
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
             call.warnings.append(_ORPHANED)
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[Sequence[Entry], ListMeta]:
-        """Delete the objects of a list or page; return them as they were before. Raises `ApiError`."""
+        """Delete the objects of a list or page; return their entries before the deletion, and the list's metadata.
+
+        Raises `ApiError` for the first object that cannot be deleted. Other objects may be deleted then.
+        """
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
         entries, meta = self._reader.page(call.resource, call.namespace, chosen)

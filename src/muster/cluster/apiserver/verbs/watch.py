@@ -2,8 +2,8 @@
 
 A caller in this process gets batches of `RawEvent`s instead of text.
 
-A slow client gets the next piece after it has received the previous one. Nothing is queued for it here. If the store's
-history no longer reaches back to the client's revision, the watch ends with 410 Expired.
+A slow client gets the next piece after it has received the previous one. This module queues nothing for the client. If
+the store's history no longer reaches back to the client's revision, the watch ends with 410 Expired.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from muster.runtime.ids import Random
 from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
-# A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
+# A watch without a timeout gets a random one between this and twice as long, as with upstream's min-request-timeout.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
-CHANGES_AT_ONCE = 1000  # taken from the store's history at a time
+CHANGES_AT_ONCE = 1000  # the most changes that a watch takes from the store's history in one step
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _NOTHING: Sequence[Entry] = ()
-_REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded anew for each watch
+_REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded again for each watch
 
 _encode = msgspec.json.encode
 _AnyPieces: TypeAlias = Pieces | Batches | PiecesOfChanges
@@ -84,11 +84,13 @@ class Watcher:
         *,
         as_events: bool = False,
     ) -> AsyncIterator[Any]:
-        """Return the stream of a watch. Its pieces wait in the fair queue as part of `flow`.
+        """Return the stream of a watch: an iterator of its pieces. It waits for its turn in `flow` before each piece.
 
+        Raises `ApiError` for an invalid selector or version. The stream reports later errors as an ERROR event.
+
+        namespace: "" for all namespaces.
+        include: the part of each object in a table, as in `includeObject`.
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
-
-        Raises `ApiError` for an invalid selector or version. The stream itself reports all later errors.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         requested = parse_revision(options.resource_version, resource.name)
@@ -172,7 +174,7 @@ class Watcher:
 
 
 class _Lines:
-    """The events of one watch in the client's format, in fragments.
+    """The encoder of one watch's events in the client's format. It returns fragments, which `pieces` joins.
 
     Only the first event of a table has column definitions.
     """
@@ -185,25 +187,30 @@ class _Lines:
 
     @property
     def are_stored(self) -> bool:
-        """Whether the client gets a line for each change, with the object in its stored form."""
+        """Whether the client gets a line of text for every change of the resource, with the object as it is stored."""
         return self._wire is _TEXT and self._presentation.plain and not self.chosen
 
     @property
     def bookmark_seconds(self) -> float:
-        """After how many seconds without an event the client gets a bookmark."""
+        """The seconds between two bookmarks."""
         return self._wire.bookmark_seconds
 
     def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
-        """Return the maker of the pieces for the client."""
+        """Return the pieces for the client, made from fragments."""
         return self._wire.pieces(fragments)
 
     def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
-        """Yield the existing objects as ADDED events."""
+        """Yield the fragments of ADDED events for the existing objects."""
         for entry in entries:
             yield from self._encode_event("ADDED", entry.body)
 
     def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
-        """Yield the events of changes that the selection shows."""
+        """Yield the fragments of the events that the selection shows.
+
+        A change that moves an object into the selection is shown as ADDED, and out of it as DELETED.
+
+        now: the time to which tables compute ages.
+        """
         stored = self._wire.stored
         if self._presentation.plain and not self.chosen:
             for change in changes:
@@ -247,8 +254,8 @@ class _Wire(NamedTuple):
     stored: returns the fragments of a change whose object is shown in its stored form.
     joined: returns a piece with these fragments.
     pieces: makes pieces of any number of fragments.
-    bookmark_seconds: after how many seconds without an event the client gets a bookmark. Each client gets one at the
-    end of its watch, too.
+    bookmark_seconds: the seconds between two bookmarks, for a client that requests bookmarks. Such a client also gets
+    one when the watch times out.
     """
 
     event: Callable[[EventType, bytes], Iterable[Any]]
@@ -269,7 +276,7 @@ _EVENTS = _Wire(
 
 
 def _set_version_cached(body: bytes, revision: int) -> bytes:
-    """Return the object with another resource version, from a cache if it is small, because many watches send it."""
+    """Return the object with another resource version. A small result is cached, because many watches send it."""
     return (_set_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
 
 

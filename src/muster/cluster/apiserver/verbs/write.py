@@ -54,7 +54,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.tasks import finish_thread
 
-NAME_ATTEMPTS = 8  # generated names that are tried until one is free
+NAME_ATTEMPTS = 8  # the most random names that the server tries for a new object
 CHANGE_ATTEMPTS = 5  # as in kube-apiserver; another writer may come first while webhooks answer
 
 
@@ -72,7 +72,7 @@ class Writer:
         self._validation = asyncio.Lock()
 
     async def create(self, call: Call) -> bytes:
-        """Create the object in the body, and return its stored form. Raises `ApiError`."""
+        """Create the object in the body, and return its JSON in the form that `View.show` takes. Raises `ApiError`."""
         options = write_options(call.request.query, "CreateOptions")
         document = read_object(call.request, call.view, options, call.warnings)
         metadata.set_namespace(metadata.meta_of(document), call.namespace)
@@ -80,7 +80,10 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options)
 
     async def update(self, call: Call) -> tuple[bytes, bool]:
-        """Replace an object by the object in the body; return it, and whether it was created. Raises `ApiError`."""
+        """Replace an object by the object in the body; return its JSON as `create` does, and whether it was created.
+
+        Raises `ApiError`. A missing object is created only if the rules of its kind allow that.
+        """
         options = write_options(call.request.query, "UpdateOptions")
         document = read_replacement(call, options)
         unused = [document]
@@ -101,7 +104,7 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options), True
 
     async def patch(self, call: Call) -> bytes:
-        """Apply the patch in the body to an object, and return its stored form. Raises `ApiError`."""
+        """Apply the patch in the body to an object, and return its JSON as `create` does. Raises `ApiError`."""
         options = write_options(call.request.query, "PatchOptions")
         patch, faults = read_patch(call, options)
 
@@ -116,10 +119,11 @@ class Writer:
         return await self._change_object(call, options, patched)
 
     async def apply(self, call: Call) -> tuple[bytes, bool]:
-        """Apply the configuration in the body (server-side apply); return the object, and whether it was created.
+        """Apply the configuration in the body (server-side apply).
 
-        Afterwards the field manager owns the fields of the configuration, and no others. Raises `ApiError`: 409 for
-        fields that other managers have set to other values.
+        Return the object's JSON as `create` does, and whether the object was created. Afterwards the field manager's
+        Apply entry lists exactly the fields of the configuration. Raises `ApiError`: without force, 409 for fields that
+        other managers have set to other values.
         """
         options = write_options(call.request.query, "PatchOptions", applies=True)
         config, faults = read_configuration(call)
@@ -159,7 +163,7 @@ class Writer:
         return document
 
     def _make_writer(self, call: Call, options: WriteOptions) -> fields.Writer:
-        """Return the field manager that makes a write."""
+        """Return the field manager of a write: the one that the request names, else one from its user agent."""
         manager = options.field_manager or fields.default_manager(call.request.user_agent)
         return fields.Writer(manager, call.resource.written_version, call.subresource)
 
@@ -175,7 +179,8 @@ class Writer:
     ) -> None:
         """Set the document's `managedFields`, in place.
 
-        managers: the result of an apply. For any other write (`applied` is false), the fields follow from the change.
+        managers: for an apply, the new `managedFields`; for any other write, the ones that the client sent.
+        applied: whether the write is an apply. For any other write, the fields follow from the change.
         """
         if applied:
             document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field
@@ -186,6 +191,11 @@ class Writer:
         fields.update_managers(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
     async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
+        """Complete, check and store a new object, and return its JSON. Raises `ApiError`.
+
+        document: the object in its stored form, with the metadata that the client sent.
+        applied: whether the write is an apply, which has set the field managers.
+        """
         rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
         meta = metadata.meta_of(document)
         name, managers = meta.get("name"), meta.get("managedFields")
@@ -222,7 +232,10 @@ class Writer:
         return make_written_body(document, saved, body)
 
     def _generate_name(self, call: Call, prefix: str) -> str:
-        """Return a free name with a prefix; "" without a prefix. Raises `ApiError` (409) if no name is free."""
+        """Return a free random name with a prefix; "" if the prefix is "".
+
+        Raises `ApiError` (409) if `NAME_ATTEMPTS` names are all in use.
+        """
         if not prefix:
             return ""
         name = ""
@@ -235,7 +248,9 @@ class Writer:
     async def _change_object(
         self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
     ) -> bytes:
-        """Store the result of `change` on the newest state of the object; return the stored form. Raises `ApiError`.
+        """Store the result of `change` on the newest state of the object; return its JSON as `create` does.
+
+        Call `change` again if another writer came first. Raises `ApiError`: 404, or 409 after `CHANGE_ATTEMPTS`.
 
         applied: whether `change` is an apply, which has set the field managers.
         """
@@ -266,9 +281,10 @@ class Writer:
         as_stored: bool,
         applied: bool,
     ) -> bytes | None:
-        """Write the changed object unless it equals the stored one, and return the stored form.
+        """Write the changed object unless it equals the stored one, and return its JSON as `create` does.
 
-        Return None if another writer has changed the object meanwhile.
+        Remove the object instead if it is being deleted and nothing holds it any more. Return None if another writer
+        has changed the object meanwhile. Raises `ApiError`.
 
         entry: the stored object.
         old: the stored object in the resource's own version.
@@ -324,7 +340,10 @@ class Writer:
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
     ) -> None:
-        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object."""
+        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object.
+
+        objects: the arguments of `validate`: the new object, and for a change the old one.
+        """
         if isinstance(call.request.body, ReadAhead):
             async with self._validation:  # one at a time: they compete with the loop for Python's lock
                 errors = await finish_thread(validate, *objects)  # a cancelled request holds the lock as long
