@@ -43,8 +43,8 @@ class FairQueue:
         self._monotonic = monotonic
         self._slice = slice_seconds
         self._began: float | None = None  # when this iteration of the loop began
-        self._is_begun = True  # whether the first of the woken requests has gone on
-        self._gone_on = 0  # how many requests have gone on in this iteration
+        self._is_begun = True  # whether the first of the woken requests has continued
+        self._gone_on = 0  # how many requests have continued in this iteration
         self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by flow
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 

@@ -40,9 +40,9 @@ class InProcessTransport:
         self._user = user
 
     async def request(self, request: Request) -> Response:
-        """Return the server's response to a request, whatever its status.
+        """Return the server's response to a request, whatever its status. A stream is read to its end first.
 
-        Raises `TransportError` if it takes too long.
+        Raises `TransportError` if the response takes too long to start.
         """
         # As with a socket, other tasks run before the answer, even if the answer needs no waiting.
         await asyncio.sleep(0)
@@ -57,7 +57,10 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Any]]:
-        """Yield the body in pieces. Raises `ApiError` if the server refuses, `TransportError` if it takes too long."""
+        """Yield the body in pieces.
+
+        Raises `ApiError` if the server refuses, `TransportError` if the response takes too long to start.
+        """
         answer = await self._handle(request)
         if isinstance(answer, Response):
             if answer.status >= 400:
@@ -82,7 +85,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Yield a conversation with the server. Raises `ApiError` if the server refuses."""
+        """Yield a conversation with the server, in a subprotocol that the tunnel has. Raises `ApiError` if refused."""
         answer = await self._server.handle(request, self._user, is_own=self.is_own)
         if not isinstance(answer, Tunnel):
             raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")

@@ -64,7 +64,7 @@ _NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-# Answers a request that neither reads nor writes an object.
+# Answers a request that neither reads nor writes an object. Raises `ApiError`.
 Action: TypeAlias = Callable[[Call], Awaitable[Answer]]
 
 
@@ -111,7 +111,7 @@ class ApiServer:
         self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, self._reader, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
-        # By name, such as `pods/log`: what is neither read nor written as an object.
+        # By name, such as `pods/log`: the resources and subresources that are neither read nor written as objects.
         self.actions: dict[str, Action] = {
             "bindings": self._bind_named,
             "pods/binding": self._bind,
@@ -341,7 +341,7 @@ def _make_list_answer(call: Call, listed: Listed) -> Response | Stream:
 
 
 def _check_form(call: Call) -> None:
-    """Raise `ApiError` (400, 406) if the response's format is not available. Call it before anything is written."""
+    """Raise `ApiError` (400, 406) if the response's format is not available. Call this before any write."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
 

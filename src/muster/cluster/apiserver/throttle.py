@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
 
-FEW = 4  # requests of one namespace that the server always works on at a time
+FEW = 4  # the requests of one namespace that the server always works on concurrently
 REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
 CROWD = 16  # requests of users under way that count like another active namespace

@@ -18,7 +18,11 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class Target(Struct, frozen=True):
-    """An object, a collection or a subresource, as a path names it."""
+    """An object, a collection or a subresource, as a path names it.
+
+    group: "" for the core group.
+    namespace, name, subresource: "" if the path names none.
+    """
 
     group: str
     version: str
@@ -29,7 +33,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_path(path: str) -> Target | None:
-    """Return the target of a resource's path; None for other paths. Raises `ApiError` (404) if it is invalid."""
+    """Return the target of a resource's path; None for other paths. Raises `ApiError` (404) for an invalid path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -82,8 +86,9 @@ _DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
 
 
 class ListOptions(Struct, frozen=True):
-    """The options of a list or watch.
+    """The options of a list or watch, as in upstream's ListOptions.
 
+    bookmarks: whether a watch sends bookmarks.
     send_initial_events: whether a watch starts with the existing objects. The default is upstream's
     (SetListOptionsDefaults): true for a watch from no version or from 0.
     """
@@ -101,7 +106,11 @@ class ListOptions(Struct, frozen=True):
 
 
 class WriteOptions(Struct, frozen=True):
-    """The options of a write."""
+    """The options of a write.
+
+    field_manager: the name in the query; "" if it has none.
+    force: whether an apply takes fields from other managers.
+    """
 
     dry_run: bool = False
     field_validation: str = "Warn"  # Strict, Warn or Ignore
@@ -221,7 +230,10 @@ def parse_integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def parse_boolean(query: Mapping[str, str], name: str) -> bool | None:
-    """Return a boolean from a query; None if it is missing. As upstream, all values but `false` and `0` are true."""
+    """Return a boolean from a query; None if it is missing.
+
+    As upstream, all values except `false` (in any case) and `0` are true, also "".
+    """
     text = query.get(name)
     return None if text is None else text.lower() not in ("false", "0")
 
@@ -270,7 +282,7 @@ def _make_unsupported_error(field: str, value: str, *supported: str) -> FieldErr
 
 
 def parse_timeout(query: Mapping[str, str], most: float) -> float:
-    """Return the seconds that a request may take: its positive `timeout` parameter, else and at most `most`.
+    """Return the seconds that a request may take: the `timeout` in its query if that is positive, but at most `most`.
 
     Raises `ApiError` (400) for a `timeout` that is no duration.
     """
