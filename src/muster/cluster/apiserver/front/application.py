@@ -29,7 +29,7 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
 from muster.runtime.transport import Request, Response
 
-REQUEST_SECONDS = 60.0  # the time limit until the response is complete, or a stream has begun
+REQUEST_SECONDS = 60.0  # the time limit until the response exists, or a stream has started
 MAX_AUDIT_ID_BYTES = 64  # the limit of a client's audit ID; a longer ID is cut, as upstream
 
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
@@ -122,8 +122,8 @@ class Application:
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, and wait for a seat; return the seconds that the response may take (None for no limit).
 
-        Closing `taken` gives back the seats and the room for the body. Closing `opened` gives back the place of a
-        stream or a list. Raises `ApiError` (400, 408, 413, 429).
+        The body is stored in `exchange`. Closing `taken` gives back the seats and the room for the body. Closing
+        `opened` gives back the place of a stream or a list. Raises `ApiError` (400, 408, 413, 429).
         """
         request, flow, user = exchange.request, self._flow, exchange.user
         method, path, query = request.method, request.path, request.query
@@ -157,9 +157,9 @@ class Application:
 async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
     """Wait until the resources of a request are free: its room for a body, its seat, or a thread for decoding.
 
-    borrowing: takes the resources. The wait ends if the client disconnects.
+    If the client disconnects, the task is cancelled. Raises `ApiError` (429).
 
-    Raises `ApiError` (429).
+    borrowing: waits for the resources and takes them.
     """
     caller.streaming = asyncio.current_task()
     try:

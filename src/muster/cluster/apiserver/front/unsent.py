@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 BEHIND_BYTES = 64 * 1024  # a client with more unsent bytes than this is behind, and its unsent bytes are counted
-TLS_BYTES = 256 * 1024  # kept by the loop and TLS, in addition, for a connection whose client is behind (measured)
-MAX_UNSENT_BYTES = 256 << 20  # the limit of all slow clients together
-STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for this long is cut off
-GIVE_BACK_BYTES = 64 << 20  # after this much was unsent, memory goes back to the machine once nothing is
+TLS_BYTES = 256 * 1024  # what the loop and TLS also keep for a connection whose client is behind (measured)
+MAX_UNSENT_BYTES = 256 << 20  # the limit for the sum of all slow clients
+STALLED_SECONDS = 60.0  # a client that stays behind for this long, or receives nothing of a response, is cut off
+GIVE_BACK_BYTES = 64 << 20  # if this much was unsent, memory goes back to the machine when nothing is unsent
 
 
 class Abortable(Protocol):
@@ -35,7 +35,11 @@ class Unsent:
         self.total = 0
 
     def set_unsent(self, connection: Abortable, size: int, owner: str = "") -> None:
-        """Set how many bytes of a connection are unsent. If the total exceeds the limit, abort connections."""
+        """Set how many bytes of a connection are unsent. If the total exceeds the limit, abort connections.
+
+        size: 0 if the client has caught up.
+        owner: the name of the user; it counts only when the connection falls behind.
+        """
         if not size:
             self.forget(connection)
             return

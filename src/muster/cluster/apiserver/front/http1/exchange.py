@@ -163,7 +163,7 @@ class Exchange:
             self._continue(message["body"], is_last=not message.get("more_body", False))
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole response with a short body at once."""
+        """Send a whole response with a short body, after the client has received most of the output before it."""
         await self._carrier.drain()
         if self.is_gone:
             return
@@ -258,7 +258,7 @@ class Exchange:
         self._carrier.close()
 
     def leave_http(self, headers: list[Field]) -> RawWire:
-        """Answer 101, and return the wire for all later bytes. The caller calls `break_off` at the end."""
+        """Send a 101 response, and return the wire for all later bytes. The caller calls `break_off` at the end."""
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
         self.has_begun = True
         self._carrier.write(b"\r\n".join(lines))

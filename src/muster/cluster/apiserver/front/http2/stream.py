@@ -16,7 +16,7 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-HELD_BYTES = 64 * 1024  # of an answer: while more than this is unsent, the application waits
+HELD_BYTES = 64 * 1024  # while more bytes than this of a response are unsent, the application waits
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Stream:
             self._carrier.write_soon(self.number)
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole response with a short body at once."""
+        """Send a whole response with a short body. Its unsent bytes wait for the client's window."""
         if self.is_gone:
             return
         session = self._carrier.session
