@@ -47,7 +47,7 @@ class Exchange(Struct):
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
 
-    def body_came(self, body: bytes) -> None:
+    def store_body(self, body: bytes) -> None:
         """Store the complete body of the request."""
         self.request = replace(self.request, body=body)
         self.waited = True

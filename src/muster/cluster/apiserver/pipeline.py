@@ -222,9 +222,9 @@ class ApiServer:
             exchange.annotations,
             exchange.is_own,
         )
-        return await (self._on_subresource(call, subresource) if call.subresource else self._on_resource(call))
+        return await (self._answer_subresource(call, subresource) if call.subresource else self._answer_resource(call))
 
-    async def _on_resource(self, call: Call) -> Answer:
+    async def _answer_resource(self, call: Call) -> Answer:
         if action := self.actions.get(call.resource.name):
             # An object that is not stored cannot be a table. kubectl prefers a table, but accepts the object.
             accepted = [each.strip() for each in call.request.accept.split(",")]
@@ -253,7 +253,7 @@ class ApiServer:
             case _:
                 return await self._change_object(call)
 
-    async def _on_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
+    async def _answer_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
         if subresource is None:
             raise path_not_found()
         if call.verb not in subresource.verbs:
@@ -263,7 +263,7 @@ class ApiServer:
         return await (self._get(call) if call.verb == "get" else self._change_object(call))
 
     async def _bind_named(self, call: Call) -> Response:
-        return await self._bind(replace(call, resource=PODS, name=_name_in(call), subresource="binding"))
+        return await self._bind(replace(call, resource=PODS, name=_read_pod_name(call), subresource="binding"))
 
     async def _bind(self, call: Call) -> Response:
         await self._pod_actions.bind(call)
@@ -346,7 +346,7 @@ def _check_form(call: Call) -> None:
         require_include(call.request.query.get("includeObject", ""))
 
 
-def _name_in(call: Call) -> str:
+def _read_pod_name(call: Call) -> str:
     """Return the pod's name in a Binding that was posted to `bindings`. Raises `ApiError` (400)."""
     document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
     meta = document.get("metadata")

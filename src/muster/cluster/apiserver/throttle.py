@@ -136,7 +136,7 @@ class NamespaceThrottle:
             asyncio.get_running_loop().call_soon(self.stop_counting_after, share, request, turns - 1)
             return
         share.counted.discard(request)
-        self._let_on(share)
+        self._wake_waiting(share)
         if share.timer is not None and not share.waiting:
             share.timer.cancel()
             share.timer = None
@@ -145,11 +145,11 @@ class NamespaceThrottle:
         """Stop counting all requests of a namespace, because others have waited for `LONGEST_SECONDS`."""
         share.timer = None
         share.counted.clear()
-        self._let_on(share)
+        self._wake_waiting(share)
         if share.waiting:
             share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, share)
 
-    def _let_on(self, share: _Share) -> None:
+    def _wake_waiting(self, share: _Share) -> None:
         while share.waiting and self.may_begin(share):
             waiter, request = share.waiting.popleft()
             if not waiter.done():

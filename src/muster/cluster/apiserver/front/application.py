@@ -26,7 +26,7 @@ from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
+from muster.cluster.apiserver.request.requestinfo import is_long_running, parse_timeout, replace_watch_path
 from muster.runtime.transport import Request, Response
 
 REQUEST_SECONDS = 60.0  # the time limit until the response exists, or a stream has started
@@ -139,7 +139,7 @@ class Application:
             content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):
                 content = await self._read_ahead(content, exchange, caller)
-            exchange.body_came(content)
+            exchange.store_body(content)
         if not is_stream:
             await _wait(flow.take_seats(user, request, size, taken, opened), caller)
         return seconds
@@ -170,7 +170,7 @@ async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
 
 def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
     """Return the request without its body. Raises `ApiError` (400)."""
-    path, query = as_list(scope["path"], query_of(scope["query_string"]))
+    path, query = replace_watch_path(scope["path"], query_of(scope["query_string"]))
     request = Request(
         scope["method"],
         path,

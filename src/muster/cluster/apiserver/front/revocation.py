@@ -51,7 +51,7 @@ class RevocableStreams:
         if not streams:
             del self._streams[namespace]
 
-    def end_void(self, namespace: str) -> None:
+    def end_invalid(self, namespace: str) -> None:
         """End the streams of a namespace's service accounts whose tokens have become invalid."""
         for stream in tuple(self._streams.get(namespace, ())):
             try:

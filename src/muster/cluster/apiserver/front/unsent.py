@@ -23,15 +23,15 @@ class Unsent:
 
     A connection counts from the moment its client falls behind until the client has caught up. While the sum is over
     the limit, the user with the most unsent bytes loses the connection that has been behind for longest. The other
-    connections continue. `relieved` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
+    connections continue. `on_relief` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
     """
 
-    def __init__(self, limit: int, relieved: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, limit: int, on_relief: Callable[[], object] = lambda: None) -> None:
         self._limit = limit
-        self._relieved = relieved
+        self._on_relief = on_relief
         self._sizes: dict[str, dict[Abortable, int]] = {}  # by user; connections in the order in which they fell behind
         self._owners: dict[Abortable, str] = {}
-        self._most = 0  # the highest total since `relieved` was last called
+        self._most = 0  # the highest total since `on_relief` was last called
         self.total = 0
 
     def set_unsent(self, connection: Abortable, size: int, owner: str = "") -> None:
@@ -65,4 +65,4 @@ class Unsent:
             del self._sizes[owner]
         if not self.total and self._most >= GIVE_BACK_BYTES:
             self._most = 0
-            self._relieved()
+            self._on_relief()

@@ -52,7 +52,7 @@ def parse_path(path: str) -> Target | None:
     return Target(group, version, plural, namespace, name, subresource)
 
 
-def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+def replace_watch_path(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
     """Return the replacement of a deprecated watch path (`/api/v1/watch/pods`): a list with `watch` in the query.
 
     The watch path of one object gets a field selector for its name. Any other path is returned unchanged.

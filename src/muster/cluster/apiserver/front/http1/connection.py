@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
         """Pass a part of the body to its exchange."""
         self._pending_bytes = 0
         if self._incoming is not None and not self._incoming.has_ended:
-            self._incoming.take_in(body)
+            self._incoming.add_body(body)
             if self._incoming.unread > UNREAD_BYTES:
                 self.pace()
 
@@ -292,10 +292,10 @@ class Connection(asyncio.Protocol):
         else:
             self.slot.idle_since = self._loop.time()
             if self._idle_timer is None:
-                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look_whether_idle)
+                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._close_if_idle)
         self.pace()
 
-    def _look_whether_idle(self) -> None:
+    def _close_if_idle(self) -> None:
         self._idle_timer = None
         if self.slot.idle_since is None or self._in_headers:
             return
@@ -303,7 +303,7 @@ class Connection(asyncio.Protocol):
         if end <= self._loop.time():
             self.close()
         else:
-            self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
+            self._idle_timer = self._loop.call_at(end, self._close_if_idle)
 
     def write(self, data: bytes) -> None:
         """Send data, together with all other output of this loop iteration."""

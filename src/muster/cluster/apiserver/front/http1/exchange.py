@@ -266,7 +266,7 @@ class Exchange:
 
     # -- for the connection
 
-    def take_in(self, data: bytes) -> None:
+    def add_body(self, data: bytes) -> None:
         """Store a part of the body until the application reads it."""
         self._pieces.append(data)
         self.unread += len(data)

@@ -51,15 +51,15 @@ class Room:
             and not exchange.is_received
             and (exchange.length is None or exchange.length > BODY_WINDOW)
         ):
-            self._let_in(number, exchange)
+            self._open_window(number, exchange)
 
     def count_read(self, number: int, size: int) -> None:
         """Count `size` bytes of a body as read, and widen its window again when at least half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)
         if exchange is not None and not exchange.is_received and exchange.may_come <= READ_WINDOW // 2:
-            self._let_in(number, exchange)
+            self._open_window(number, exchange)
 
-    def _let_in(self, number: int, exchange: Exchange) -> None:
+    def _open_window(self, number: int, exchange: Exchange) -> None:
         self._out.frame(frames.window_update(number, READ_WINDOW - exchange.may_come))
         exchange.may_come = READ_WINDOW
