@@ -62,7 +62,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
         return _make_jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
-        """Return the claims of a token that this key has signed; the caller checks expiry. Raises `BadTokenError`."""
+        """Return the claims of a token that this key has signed, even if it has expired. Raises `BadTokenError`."""
         from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError
 
         if len(token) > MAX_TOKEN_BYTES:

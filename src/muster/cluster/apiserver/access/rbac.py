@@ -42,7 +42,7 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 class AccessDecision(Struct, frozen=True):
     """The decision whether an access is allowed.
 
-    reason: the binding that allows the access, or the roles that are missing.
+    reason: the binding that allows the access, or the missing roles of bindings; "" if there is nothing to say.
     """
 
     allowed: bool
@@ -110,12 +110,15 @@ class Rbac:
         return decision
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """Return all rights of a user in a namespace. "" means only the rights in the whole cluster."""
+        """Return all rights of a user in a namespace, with the rights in the whole cluster.
+
+        namespace: "" for only the rights in the whole cluster.
+        """
         self._read()
         return self._find_grants(user, namespace)
 
     def role_rules(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """Return the rules of a role, or None if it does not exist."""
+        """Return the rules of a role; None if the role does not exist. namespace: the namespace of the binding."""
         self._read()
         return self._find_rules(ref, namespace)
 
@@ -152,7 +155,7 @@ class Rbac:
         return role.rules
 
     def _read(self) -> None:
-        """Decode the roles and bindings that have changed. If any has, clear the caches."""
+        """Decode the roles and bindings that have changed since the last call, and clear the caches if any has."""
         seen = tuple([self._store.changes_of(kind.resource) for kind in _KINDS])
         if seen == self._seen:
             return

@@ -33,7 +33,7 @@ PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class WriteAttempt(Struct, frozen=True):
-    """An object that a request is about to write, as input of admission.
+    """An object that a request is about to write or delete, as input of admission.
 
     old: the stored object; None for a new one.
     document: the object to store; for a DELETE, the stored one.
@@ -104,8 +104,8 @@ class AdmissionChain(Struct, frozen=True):
 
     changing: plugins that may change the document.
     judging: plugins that see the object to be stored, and may refuse it.
-    last: plugins that run right before the write, and count what it adds.
-    remarks: return warnings about a write that is allowed.
+    last: plugins that run right before the write, and check limits such as quota.
+    remarks: functions that return warnings about a write that is allowed.
     """
 
     changing: tuple[Plugin, ...]

@@ -18,7 +18,7 @@ from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.decode import Document
 from muster.runtime.ids import Ids
 
-SECONDS = 30.0  # the time limit of a webhook's answer
+SECONDS = 30.0  # the time limit of a webhook's response
 
 _encoder = msgspec.json.Encoder()
 _SPOKEN = ("v1", "v1beta1")

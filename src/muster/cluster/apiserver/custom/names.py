@@ -64,6 +64,7 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
 def _accept_names(requested: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
     """Return the accepted names, and the reason and message of a conflict; both are "" if there is none.
 
+    requested: the names in the spec.
     had: the names that the definition already has.
     taken: the names of other definitions.
     """

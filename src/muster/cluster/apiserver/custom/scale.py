@@ -18,8 +18,7 @@ def scale_subresource(
 ) -> Subresource:
     """Return the scale subresource of a custom resource.
 
-    It reads and writes the numbers of replicas at the given paths of the object.
-
+    paths: where the object has its numbers of replicas and its selector.
     validate: returns the errors of an update of the whole object, from the new and the old object.
     """
     wanted = simple_names(paths.spec_replicas_path)

@@ -22,11 +22,7 @@ _Maker: TypeAlias = Callable[[Any, Schema], Constraint]
 
 
 def constraints_of(schema: Schema) -> tuple[Constraint, ...]:
-    """Return the checks of a value that has the type of the schema.
-
-    Raises:
-        PatternError: a `pattern` is invalid.
-    """
+    """Return the checks of a value that has the type of the schema. Raises `PatternError` for an invalid `pattern`."""
     return tuple(_yield_constraints(schema))
 
 

@@ -26,7 +26,7 @@ MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hund
 class Findings:
     """The errors and undeclared fields that one check of a document finds.
 
-    sound: the `id`s of the parts that the check skips.
+    sound: the `id`s of the parts that the check skips, because an earlier check accepted them.
     """
 
     __slots__ = ("errors", "sound", "unknown")

@@ -1,6 +1,6 @@
 """Track how much of each quota is used, from the changes in the store.
 
-The cost of an answer depends on what has changed since the last one. Only namespaces that were asked about have an
+The cost of a query depends on the number of changes since the last query. Only namespaces that were queried have an
 account. Uncommitted writes count as well, so that two concurrent writes cannot both use the same remainder.
 """
 
