@@ -126,9 +126,9 @@ class Database:
         self._write_mark()
         self._log_bytes += sum(len(record.body) for record in records)
         # A long log needs as much room again in the database, which a disk that is nearly full may not have.
-        return self.look_at_disk() or self._log_bytes >= CHECKPOINT_BYTES
+        return self.check_disk() or self._log_bytes >= CHECKPOINT_BYTES
 
-    def look_at_disk(self) -> bool:
+    def check_disk(self) -> bool:
         """Check the free space of the disk: set `full`, and return whether there is too little for a reserve.
 
         `full` is None if the disk has room for new objects. If the system does not report the free space, assume that

@@ -86,7 +86,7 @@ class SqliteJournal:
         If the disk was full before, check it again.
         """
         if self._database.full is not None:
-            self._database.look_at_disk()  # there may be room again, and only writes check the disk otherwise
+            self._database.check_disk()  # there may be room again, and only writes check the disk otherwise
         return self._database.full
 
     async def close(self) -> None:

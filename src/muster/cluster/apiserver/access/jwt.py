@@ -29,17 +29,17 @@ class BadTokenError(Exception):
 class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
     """A private key that signs tokens. A token names its key by the key's `id`.
 
-    kept: the key loaded from a file; None for a new key, which is generated when it is first used.
+    loaded: the key loaded from a file; None for a new key, which is generated when it is first used.
     """
 
-    kept: "EllipticCurvePrivateKey | None" = None
+    loaded: "EllipticCurvePrivateKey | None" = None
 
     @cached_property
     def private(self) -> "EllipticCurvePrivateKey":
         """The key itself."""
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        return self.kept or ec.generate_private_key(ec.SECP256R1())
+        return self.loaded or ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
     def id(self) -> str:

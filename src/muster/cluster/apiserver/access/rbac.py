@@ -59,13 +59,13 @@ class Grant(Struct, frozen=True):
 class Grants(Struct, frozen=True):
     """All grants of a user in a namespace and in the whole cluster, and an error for each missing role."""
 
-    given: tuple[Grant, ...]
+    grants: tuple[Grant, ...]
     errors: tuple[str, ...]
 
     @property
     def rules(self) -> list[PolicyRule]:
         """The rules of all grants."""
-        return [rule for grant in self.given for rule in grant.rules]
+        return [rule for grant in self.grants for rule in grant.rules]
 
 
 _MASTER = AccessDecision(allowed=True)
@@ -181,7 +181,7 @@ def explain_missing_role(ref: RoleRef) -> str:
 
 
 def _decide(access: Access, grants: Grants) -> AccessDecision:
-    for grant in grants.given:
+    for grant in grants.grants:
         if any(allows(rule, access) for rule in grant.rules):
             return AccessDecision(True, f"RBAC: allowed by {grant.source}")
     if len(grants.errors) > 1:

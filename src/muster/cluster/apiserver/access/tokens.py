@@ -198,15 +198,14 @@ class Tokens:
         return end is not None and (self._clock.now() - end).total_seconds() > _GRACE_SECONDS
 
 
-def _match_audiences(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
+def _match_audiences(token_audiences: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
     """Return the requested audiences that a token is valid for. Raises `BadTokenError` if there are none.
 
-    meant: the audiences of the token.
+    token_audiences: the audiences of the token.
     audiences: the requested audiences.
     """
-    shared = tuple(audience for audience in audiences if audience in meant)
+    shared = tuple(audience for audience in audiences if audience in token_audiences)
     if not shared:
-        raise BadTokenError(
-            f"token audiences {quote_texts(meant)} is invalid for the target audiences {quote_texts(audiences)}"
-        )
+        own, targets = quote_texts(token_audiences), quote_texts(audiences)
+        raise BadTokenError(f"token audiences {own} is invalid for the target audiences {targets}")
     return shared

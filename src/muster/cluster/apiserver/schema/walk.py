@@ -139,7 +139,7 @@ def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, 
         case "object":
             return Compiled(None, _make_object_check(schema, dialect, field, omits_empty=omits_empty), null)
         case "array":
-            return Compiled(None, _list(schema, dialect, field, omits_empty=omits_empty), null)
+            return Compiled(None, _make_list_check(schema, dialect, field, omits_empty=omits_empty), null)
         case _:
             plain, check = dialect.scalar(schema, field)
             return Compiled(plain, check, null)
@@ -262,7 +262,7 @@ def _make_completion(schema: Schema, dialect: SchemaDialect) -> Check:
     return complete
 
 
-def _list(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+def _make_list_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
     items = schema.get("items")
     constraints = dialect.constraints(schema)
     mismatch = dialect.mismatch(schema, field)
