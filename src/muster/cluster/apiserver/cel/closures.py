@@ -142,7 +142,7 @@ def make_conditional(test: Run, then: Run, otherwise: Run) -> Run:
 
 
 def make_loop_condition(operand: Run) -> Run:
-    """Return the closure of a loop's condition: continue until the operand is false, and despite errors."""
+    """Return the closure of a loop's condition: whether the operand is not false. An error counts as true."""
 
     def run(frame: Frame) -> bool:
         try:

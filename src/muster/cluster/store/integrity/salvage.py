@@ -24,7 +24,7 @@ class Findings(Struct, frozen=True):
 
     living: the newest intact row of each existing object.
     doubtful: the objects that have a newer but damaged row, so they are lost or outdated.
-    missing: how many more objects the store had, by the mark; None without a mark.
+    missing: how many more objects the store had than `living`, by the mark; None without a mark.
     is_unchecked: whether there are rows from a release without checksums.
     is_complete: whether all acknowledged writes were found.
     newest: a revision that is at least as new as any that clients received, as far as the files show.
