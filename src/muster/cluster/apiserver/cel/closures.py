@@ -54,7 +54,7 @@ def make_selection(operand: Run, name: str) -> Run:
     return run
 
 
-def member_of(slot: int, name: str) -> Run:
+def make_variable_selection(slot: int, name: str) -> Run:
     """Return the closure of `variable.name`, the most frequent node. It saves a call compared with `make_selection`.
 
     slot: the slot of the variable in the frame.
@@ -84,7 +84,7 @@ def make_presence_test(operand: Run, name: str) -> Run:
     return run
 
 
-def optional_selection(operand: Run, name: str) -> Run:
+def make_optional_selection(operand: Run, name: str) -> Run:
     """Return the closure of `operand.?name`."""
     return lambda frame: operators.optional_select(operand(frame), name)
 

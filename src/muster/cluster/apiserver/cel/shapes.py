@@ -90,7 +90,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
         case "object":
             return _make_object_shape(schema, root=root or bool(schema.get(EMBEDDED)))
         case "array":
-            return _list(schema)
+            return _make_list_shape(schema)
         case _ if schema.get("nullable"):
             adapt = _find_scalar(schema, type_)[1]
             return Shape(schema_type=type_, adapt=adapt and _make_null_safe(adapt), typed=bool(type_))
@@ -136,7 +136,7 @@ def _make_object_shape(schema: Schema, *, root: bool) -> Shape:
     )
 
 
-def _list(schema: Schema) -> Shape:
+def _make_list_shape(schema: Schema) -> Shape:
     items: Schema = schema.get("items") or {}
     element = shape_of(items)
     type_ = "dyn" if schema.get("nullable") else f"list<{element.type}>"
