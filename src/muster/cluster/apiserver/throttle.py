@@ -127,7 +127,7 @@ class NamespaceThrottle:
         waiter: asyncio.Future[None] = loop.create_future()
         share.waiting.append((waiter, request))
         if share.timer is None:
-            share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, share)
+            share.timer = loop.call_later(LONGEST_SECONDS, self._stop_counting_all, share)
         await waiter
 
     def stop_counting_after(self, share: _Share, request: "_Request", turns: int) -> None:
@@ -141,13 +141,13 @@ class NamespaceThrottle:
             share.timer.cancel()
             share.timer = None
 
-    def _pass_over(self, share: _Share) -> None:
+    def _stop_counting_all(self, share: _Share) -> None:
         """Stop counting all requests of a namespace, because others have waited for `LONGEST_SECONDS`."""
         share.timer = None
         share.counted.clear()
         self._wake_waiting(share)
         if share.waiting:
-            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, share)
+            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._stop_counting_all, share)
 
     def _wake_waiting(self, share: _Share) -> None:
         while share.waiting and self.may_begin(share):

@@ -122,7 +122,7 @@ def _compute_remainder(a: int, b: int) -> int:
     return a - b * _divide_towards_zero(a, b)
 
 
-def _double_quotient(a: float, b: float) -> float:
+def _divide_doubles(a: float, b: float) -> float:
     if b != 0:
         return a / b
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
@@ -255,7 +255,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "_+_": add,
     "_-_": subtract,
     "_*_": _make_arithmetic("_*_", lambda a, b: a * b, lambda a, b: a * b),
-    "_/_": _make_arithmetic("_/_", _divide_towards_zero, _double_quotient),
+    "_/_": _make_arithmetic("_/_", _divide_towards_zero, _divide_doubles),
     "_%_": _make_arithmetic("_%_", _compute_remainder, None),
     "_[_]": index,
     "_[?_]": optional_index,

@@ -139,7 +139,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     )
     if options.watch:
         options = _fill_initial_events(options)
-    if errors := _watch_errors(options) if options.watch else _list_errors(options):
+    if errors := _find_watch_errors(options) if options.watch else _find_list_errors(options):
         raise invalid("ListOptions", "meta.k8s.io", "", errors)
     return options
 
@@ -156,7 +156,7 @@ def _fill_initial_events(options: ListOptions) -> ListOptions:
 _PLAIN_LIST = ListOptions()
 
 
-def _list_errors(options: ListOptions) -> list[FieldError]:
+def _find_list_errors(options: ListOptions) -> list[FieldError]:
     errors = []
     if match := options.resource_version_match:
         field = "resourceVersionMatch"
@@ -173,7 +173,7 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-def _watch_errors(options: ListOptions) -> list[FieldError]:
+def _find_watch_errors(options: ListOptions) -> list[FieldError]:
     errors = []
     field, match = "resourceVersionMatch", options.resource_version_match
     if options.send_initial_events is not None and match != "NotOlderThan":

@@ -271,7 +271,7 @@ def _make_constraints_check(constraints: tuple[Constraint, ...]) -> Check:
     return check
 
 
-def _as_it_is(value: Any, _path: Path, _findings: Findings) -> Any:
+def _return_unchanged(value: Any, _path: Path, _findings: Findings) -> Any:
     return value
 
 
@@ -330,8 +330,8 @@ _JUDGING = replace(
 # The first half: it prunes and fills in defaults, and validates nothing.
 _FORM = replace(
     _DIALECT,
-    scalar=lambda schema, _: (next(iter(_TYPES.get(_find_type_name(schema), ())), None), _as_it_is),
-    mismatch=lambda _, __: _as_it_is,
+    scalar=lambda schema, _: (next(iter(_TYPES.get(_find_type_name(schema), ())), None), _return_unchanged),
+    mismatch=lambda _, __: _return_unchanged,
     required=lambda _: (),
     constraints=lambda _: (),
 )

@@ -123,18 +123,18 @@ class QuotaLedger:
 
         The caller must not change the result.
         """
-        return self._account(resource).objects(namespace).sum_usage(scope)
+        return self._get_account(resource).objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
         """Return the usage under a scope, and by how much it would grow if an object had this measure."""
-        objects = self._account(resource).objects(key.namespace)
+        objects = self._get_account(resource).objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)
         more = objects.sum_usage(scope) - before
         objects.put(key, old)
         return before, more
 
-    def _account(self, resource: str) -> _Account:
+    def _get_account(self, resource: str) -> _Account:
         account = self._accounts.get(resource)
         if account is None:
             account = self._accounts[resource] = _Account(self._store, resource)

@@ -46,7 +46,7 @@ def _parse_uint(text: str) -> UInt:
     return uint_of(int(text))
 
 
-def _double_from_text(text: str) -> float:
+def _parse_double(text: str) -> float:
     try:
         if "_" in text:
             raise ValueError
@@ -113,7 +113,7 @@ FUNCTIONS = Functions(
         ("double", "(double) -> double", _return_same),
         ("double", "(int) -> double", float),
         ("double", "(uint) -> double", float),
-        ("double", "(string) -> double", _double_from_text),
+        ("double", "(string) -> double", _parse_double),
         ("bytes", "(bytes) -> bytes", _return_same),
         ("bytes", "(string) -> bytes", str.encode),
         ("bool", "(bool) -> bool", _return_same),
