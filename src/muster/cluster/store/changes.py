@@ -120,7 +120,7 @@ class Changes:
         self._drop(bisect_right(self._retained, revision, key=_revision))
 
     def _trim(self) -> None:
-        # Drop a quarter at a time, because dropping from the front of a list moves all the rest.
+        # Drop a quarter in one step, because dropping from the front of a list moves all the rest.
         if len(self._retained) <= self._limit * 5 // 4 and self._bytes <= self._limit_bytes * 5 // 4:
             return
         count = max(len(self._retained) - self._limit, 0)

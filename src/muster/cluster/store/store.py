@@ -99,7 +99,7 @@ class Store:
         self._queue: list[_Write] = []
         self._committer: asyncio.Task[None] | None = None
         self._is_due = False  # whether a write in the queue may not wait
-        self._due_at = float("-inf")  # when the last such write came, in the loop's time
+        self._due_at = float("-inf")  # when the last such write arrived, in the loop's time
         self._waiting: asyncio.TimerHandle | None = None  # ends the wait of the queue while nothing is due
         self._upkeep = asyncio.Lock()
         self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)

@@ -70,7 +70,7 @@ class Acceptor:
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
         # Clients that have sent bytes and wait for their handshake, with the seconds left for it; by user, if known.
         self._handshake_queue: Lanes[tuple[socket.socket, ConnectionSlot, float]] = Lanes()
-        # The handshakes, with the clients of those that have not begun: a task that is cancelled earlier never runs.
+        # The handshakes, each with its client until it starts, because a task that is cancelled before never runs.
         self._handshakes: dict[asyncio.Task[None], socket.socket | None] = {}
         self._is_closed = False
 

@@ -199,7 +199,7 @@ def _list_subresource_operations(resource: Resource, sub: Subresource) -> Iterat
         yield from _list_connect_operations(resource.kind, sub)
     elif sub.view is None and "get" in sub.verbs:
         id_ = f"read{_spell_group_version(resource.kind)}{scope}{name}{suffix}"
-        is_text = sub.kind == resource.kind  # a log is the only such subresource
+        is_text = sub.kind == resource.kind  # only the subresource `log` returns text
         result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:

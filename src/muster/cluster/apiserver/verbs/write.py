@@ -345,8 +345,10 @@ class Writer:
         objects: the arguments of `validate`: the new object, and for a change the old one.
         """
         if isinstance(call.request.body, ReadAhead):
-            async with self._validation:  # one at a time: they compete with the loop for Python's lock
-                errors = await finish_thread(validate, *objects)  # a cancelled request holds the lock as long
+            # Only one validation runs, because it competes with the loop for Python's lock. A cancelled request also
+            # waits for the end of its thread.
+            async with self._validation:
+                errors = await finish_thread(validate, *objects)
         else:
             errors = validate(*objects)
         if isinstance(errors, OfWebhook) and errors:

@@ -105,7 +105,7 @@ class _Account:
     def _take(self, resource: str) -> Sequence[Change]:
         try:
             return self._watches[resource].take()
-        except Compacted:  # nobody has asked for a long time, so the store has dropped the changes
+        except Compacted:  # the last query is long ago, so the store has dropped the changes
             self._watches[resource] = self._store.watch(resource, self._store.revision)
             self._namespaces.clear()
             return ()

@@ -90,7 +90,7 @@ class Exchange:
         self.has_begun = False
         self.has_ended = False
         self._carrier = carrier
-        self._is_awaited = False  # the application has begun to read the body
+        self._is_awaited = False  # the application has started to read the body
         self._pieces: list[bytes] = []
         self._is_lost = False
         self._is_chunked = True

@@ -67,7 +67,7 @@ class Stream:
         self.is_received = request.is_over  # the whole request has arrived
         self._received: deque[bytes] = deque()
         self._is_read = False
-        self._has_begun = False  # whether the response has begun
+        self._has_begun = False  # whether the response has started
         self._has_ended = False
         self._unsent = 0
         self.held = 0  # bytes of the answer that the application still holds
@@ -136,7 +136,7 @@ class Stream:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
             if not session.count_unsent(self.number):
-                self.progressed_at = asyncio.get_running_loop().time()  # the client has taken all before
+                self.progressed_at = asyncio.get_running_loop().time()  # the client has received all earlier data
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
 
@@ -147,7 +147,7 @@ class Stream:
         session = self._carrier.session
         self._has_begun = self._has_ended = True
         session.answer(self.number, status, fields_of(headers))
-        self.progressed_at = asyncio.get_running_loop().time()  # nothing was to be taken before
+        self.progressed_at = asyncio.get_running_loop().time()  # no data was sent before
         self._unsent = session.send(self.number, b"" if self._head.method == "HEAD" else body, ends=True)
         self._carrier.write_soon(self.number)
 

@@ -10,7 +10,7 @@ from websockets.protocol import OPEN, Protocol, Side
 
 from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, RawWire, WireError
 
-# The limit of a client's message, as upstream. kubectl sends 32 KiB at a time, but other clients send a whole file.
+# The limit of a client's message, as upstream. kubectl sends 32 KiB in a message, but other clients send a whole file.
 MAX_MESSAGE_BYTES = 32 << 20
 
 
