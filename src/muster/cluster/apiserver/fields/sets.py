@@ -102,7 +102,7 @@ def is_member(node: FieldSet) -> bool:
 def make_canonical(value: Any) -> FieldSet:
     """Return a client's field set in canonical form. Raises `ValueError` if the value is no field set.
 
-    The keys of path elements are sorted, and a node with only its own path is {}.
+    The keys in a path element are sorted, and a node with only its own path is {}.
     """
     if type(value) is not dict:
         raise ValueError("a field set is an object")

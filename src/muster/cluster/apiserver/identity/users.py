@@ -25,7 +25,7 @@ _ACCOUNT_PREFIX = "system:serviceaccount:"
 class User:
     """The user of a request, as identified by its credential.
 
-    uid: the UID of a service account; "" for other users.
+    uid: the UID of a service account, or the one an impersonation gives; "" for other users.
     extra: further information from the credential, such as the pod of a token.
     """
 

@@ -209,7 +209,7 @@ class _Lines:
 
         A change that moves an object into the selection is shown as ADDED, and out of it as DELETED.
 
-        now: the time to which tables compute ages.
+        now: the current time, by which tables compute ages.
         """
         stored = self._wire.stored
         if self._presentation.plain and not self.chosen:
