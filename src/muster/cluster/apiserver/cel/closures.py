@@ -31,11 +31,7 @@ _PER_UNIT = 10  # characters or elements that together cost one unit, as much as
 
 
 def charge(frame: Frame, units: int) -> None:
-    """Subtract the units from the remaining cost of the frame.
-
-    Raises:
-        CostLimitError: the cost limit is exceeded.
-    """
+    """Subtract the units from the remaining cost of the frame. Raises `CostLimitError` if it falls below 0."""
     frame[0] -= units
     if frame[0] < 0:
         raise CostLimitError
@@ -339,8 +335,7 @@ class Loop(Struct, frozen=True):
     def enter(self, frame: Frame, turn: Any) -> None:
         """Start an iteration: charge its cost to the frame and set the slots. turn: the values of the variables.
 
-        Raises:
-            CostLimitError: the cost limit is exceeded.
+        Raises `CostLimitError` if the cost limit is exceeded.
         """
         frame[0] -= self.weight
         if frame[0] < 0:

@@ -21,8 +21,7 @@ def compile_condition(expression: str, variables: Sequence[str], limit: int = CA
     The function takes null for a variable without a value. The function raises `CelError`, or `CostLimitError` if a
     run costs more than `limit`.
 
-    Raises:
-        CompileError: the text is not a valid expression.
+    Raises `CompileError` if the text is not a valid expression.
     """
     return _compile_condition(expression, tuple(variables), limit)
 
@@ -58,8 +57,7 @@ class ConditionError(Exception):
 def all_hold(conditions: Iterable[str], variables: Sequence[str], values: Mapping[str, Any]) -> bool:
     """Return whether all conditions hold. A false condition outweighs the errors of the others.
 
-    Raises:
-        ConditionError: a condition failed or is not a bool, and none is false.
+    Raises `ConditionError` if a condition failed or is not a bool, and none is false.
     """
     problem = ""
     for expression in conditions:

@@ -67,9 +67,8 @@ class Program(Struct, frozen=True):
     def __call__(self, *variables: Any, budget: CostBudget) -> Any:
         """Evaluate the expression and return its value.
 
-        Raises:
-            CelError: the expression has no value for these variables.
-            CostLimitError: the cost exceeds the limit of an expression or the budget.
+        Raises `CelError` if the expression has no value for these variables, and `CostLimitError` if the cost exceeds
+        the limit of an expression or the budget.
         """
         allowed = min(CALL_LIMIT, budget.left)
         frame = [allowed - self.weight, *variables, *(None,) * (self.slots - len(variables))]
@@ -86,8 +85,7 @@ class Program(Struct, frozen=True):
 def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -> Program:
     """Compile an expression to a program that takes the variables in the order of the mapping.
 
-    Raises:
-        CompileError: an operator or field does not fit the shapes.
+    Raises `CompileError` if an operator or field does not fit the shapes.
     """
     compiler = _Compiler(expression)
     scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}

@@ -35,8 +35,7 @@ _FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 def timestamp_of(nanos: int) -> Timestamp:
     """Return the CEL timestamp that is this many nanoseconds after the start of 1970.
 
-    Raises:
-        CelError: the timestamp is outside of the years 1 to 9999.
+    Raises `CelError` if the timestamp is outside of the years 1 to 9999.
     """
     if _FIRST <= nanos <= _LAST:
         return Timestamp(nanos)
@@ -44,11 +43,7 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return the CEL duration of this many nanoseconds.
-
-    Raises:
-        CelError: the number exceeds 64 bits.
-    """
+    """Return the CEL duration of this many nanoseconds. Raises `CelError` if the number exceeds 64 bits."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise CelError("duration overflow")
@@ -185,8 +180,7 @@ def index(container: Any, key: Any) -> Any:
 def require_position(items: list[Any], key: Any) -> int:
     """Return a CEL index as an index of the list.
 
-    Raises:
-        CelError: the key is no whole number, or it is out of bounds.
+    Raises `CelError` if the key is no whole number, or it is out of bounds.
     """
     if not is_number(key) or not math.isfinite(key) or key != int(key):
         raise make_overload_error("_[_]", items, key)
@@ -223,12 +217,10 @@ def optional_select(container: Any, name: str) -> Optional:
 
 
 def select(container: Any, name: str) -> Any:
-    """Return `container.name` if the container is an optional; else raise the error of the failed selection.
+    """Return `container.name` if the container is an optional; else raise `CelError`.
 
-    Callers look the name up in a map themselves, and call this function if the lookup fails.
-
-    Raises:
-        CelError: the map has no such key, or the container is neither a map nor an optional.
+    Callers look the name up in a map themselves, and call this function if the lookup fails. So the error says that the
+    map has no such key, or that the container is neither a map nor an optional.
     """
     if type(container) is Optional:
         return optional_select(container, name)

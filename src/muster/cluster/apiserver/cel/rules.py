@@ -54,8 +54,7 @@ class RuleError(ValueError):
 def compile_rules(schema: Schema) -> Validator | None:
     """Return the validator for the rules of a structural schema; None if the schema has no rules.
 
-    Raises:
-        RuleError: at least one rule is invalid.
+    Raises `RuleError` if at least one rule is invalid.
     """
     if not _has_rules(schema):
         return None
@@ -122,12 +121,9 @@ class _Rule(Struct, frozen=True):
     error_type: str
 
     def run(self, new: Any, old: Any, path: _Path, walk: _Walk) -> None:
-        """Add an error to the walk if the value breaks the rule.
+        """Add an error to the walk if the value breaks the rule. Raises `_StoppedError` if the cost limit is reached.
 
         old: the replaced value. None if there is none, or if it cannot be correlated with the new value.
-
-        Raises:
-            _StoppedError: the cost limit is reached.
         """
         if self.uses_old and old is None and not self.optional_old:
             return
@@ -363,8 +359,7 @@ def _compile_program(field: str, text: str, shapes: Mapping[str, Shape], result:
 def _convert_field_path(path: str, shape: Shape) -> str:
     """Convert a `fieldPath` (`.spec['my-field']`) to the spelling of messages.
 
-    Raises:
-        _UnsoundError: the path does not lead to a field of the shape.
+    Raises `_UnsoundError` if the path does not lead to a field of the shape.
     """
     rendered, at = "", 0
     while at < len(path):

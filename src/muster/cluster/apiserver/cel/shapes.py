@@ -192,8 +192,7 @@ def _decode_bytes(text: str) -> bytes:
 def parse_timestamp(text: str) -> Timestamp:
     """Return the timestamp for an RFC 3339 time, or for the first instant of a date.
 
-    Raises:
-        CelError: the text is neither a time nor a date.
+    Raises `CelError` if the text is neither a time nor a date.
     """
     whole, dot, rest = text.partition(".")
     digits = re.match(r"\d*", rest)
@@ -207,11 +206,7 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a duration in Go's notation.
-
-    Raises:
-        CelError: the text is no duration.
-    """
+    """Parse a duration in Go's notation. Raises `CelError` if the text is no duration."""
     try:
         return Duration(durations.parse(text))
     except durations.DurationError as error:

@@ -127,8 +127,7 @@ def is_mentioned(node: Node, name: str) -> bool:
 def read(text: str, serialized: bytes) -> Expression:
     """Decode the expression that the library checked and serialized (as a `google.protobuf.Any`).
 
-    Raises:
-        UnsupportedError: the expression constructs a message.
+    Raises `UnsupportedError` if the expression constructs a message.
     """
     checked = _read_message(_read_message(serialized)[2][-1])
     source = _read_message(checked[5][-1]) if 5 in checked else {}

@@ -17,10 +17,9 @@ _Read: TypeAlias = Callable[[Any, str, list[str]], Any]
 def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
     """Return the decoded schema, without unknown keywords.
 
-    unknown: receives the paths of the unknown keywords.
+    Raises `DecodeError` if a keyword has a value of a wrong type.
 
-    Raises:
-        DecodeError: a keyword has a value of a wrong type.
+    unknown: receives the paths of the unknown keywords.
     """
     _require(value, dict, path, "v1.JSONSchemaProps")
     return _read_members(value, path, unknown, _KEYWORDS)

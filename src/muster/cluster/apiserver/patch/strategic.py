@@ -237,8 +237,7 @@ def _rank_items(items: Iterable[Any], key: str) -> dict[Any, int]:
 def _identify_item(item: Any, key: str) -> Any:
     """Return the identity of a list's item: the value of its merge key, or the scalar. `1` differs from `true`.
 
-    Raises:
-        ApiError: 422 if the item has no merge key, or if the identity is no scalar.
+    Raises `ApiError` (422) if the item has no merge key, or if the identity is no scalar.
     """
     value = item
     if key:
@@ -253,8 +252,7 @@ def _identify_item(item: Any, key: str) -> Any:
 def _are_objects(*lists: Sequence[Any]) -> bool:
     """Return whether the items of these lists are objects.
 
-    Raises:
-        ApiError: 422 if some items are objects and some are not.
+    Raises `ApiError` (422) if some items are objects and some are not.
     """
     kinds = {isinstance(item, dict) for items in lists for item in items}
     if len(kinds) > 1:

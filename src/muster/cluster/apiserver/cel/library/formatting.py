@@ -23,9 +23,8 @@ _DEFAULT_DIGITS = 6
 def format_text(text: str, args: list[Any]) -> str:
     """Replace each clause of the text by the next item of the list.
 
-    Raises:
-        CelError: a clause is invalid, or an item is missing or has the wrong type.
-        CostLimitError: the items are too large to write.
+    Raises `CelError` if a clause is invalid, or an item is missing or has the wrong type, and `CostLimitError` if the
+    items are too large to write.
     """
     measure_extent(args)  # raises if nested lists repeat so often that the result would be too large
     rest = iter(args)

@@ -10,11 +10,7 @@ _NANO = 10**9
 
 
 def parse_quantity(text: str) -> Amount:
-    """Parse a quantity.
-
-    Raises:
-        CelError: the text is no quantity.
-    """
+    """Parse a quantity. Raises `CelError` if the text is no quantity."""
     try:
         return Amount(int(quantity.parse(text) * _NANO))
     except quantity.QuantityError as error:
