@@ -15,7 +15,7 @@ from msgspec import Struct
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, make_configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
-from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, default_tolerations
+from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, add_default_tolerations
 from muster.cluster.apiserver.admission.definitions import require_definitions_kept, warn_of_builtin_kinds
 from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
@@ -224,7 +224,7 @@ async def control_plane(
             changing=(
                 set_group_priority(groups),
                 *PLUGINS,
-                default_tolerations(configuration.muster.nodes.default_toleration_seconds),
+                add_default_tolerations(configuration.muster.nodes.default_toleration_seconds),
                 label_with_group,
                 place_exclusively,
                 follow_runtime_class,

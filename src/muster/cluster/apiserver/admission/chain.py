@@ -144,7 +144,7 @@ class AdmissionChain(Struct, frozen=True):
             plugin(attempt, store)
 
 
-def namespace_lifecycle(attempt: WriteAttempt, store: Store) -> None:
+def check_namespace(attempt: WriteAttempt, store: Store) -> None:
     """Refuse new objects in a missing or terminating namespace, and the deletion of a permanent namespace."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
@@ -184,7 +184,7 @@ def keep(attempt: WriteAttempt, *fields: str) -> None:
             spec.setdefault(name, old[name])
 
 
-def priority(attempt: WriteAttempt, store: Store) -> None:
+def set_priority(attempt: WriteAttempt, store: Store) -> None:
     """Set the priority of a new pod from its PriorityClass or the default class, and protect the classes themselves.
 
     At most one class may be the default, and system classes may not be deleted. If an update leaves out the priority of
@@ -242,7 +242,7 @@ def _require_one_default(attempt: WriteAttempt, store: Store) -> None:
         raise attempt.make_refusal(message)
 
 
-def default_tolerations(seconds: int) -> Plugin:
+def add_default_tolerations(seconds: int) -> Plugin:
     """Return the plugin that adds tolerations to new or changed pods, so that they stay on a lost node for `seconds`.
 
     A pod's own tolerations of these taints stay as they are.
@@ -265,4 +265,4 @@ def _make_toleration(key: str, seconds: int) -> dict[str, Any]:
     return {"key": key, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds}
 
 
-PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)
+PLUGINS: tuple[Plugin, ...] = (check_namespace, set_priority)

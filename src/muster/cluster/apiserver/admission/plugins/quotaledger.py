@@ -79,7 +79,7 @@ class _Account:
         self._namespaces: dict[str, _Objects] = {}
         self._ahead: dict[Key, Entry | None] = {}
 
-    def objects(self, namespace: str) -> _Objects:
+    def get_objects(self, namespace: str) -> _Objects:
         self._catch_up()
         objects = self._namespaces.get(namespace)
         if objects is None:
@@ -123,11 +123,11 @@ class QuotaLedger:
 
         The caller must not change the result.
         """
-        return self._get_account(resource).objects(namespace).sum_usage(scope)
+        return self._get_account(resource).get_objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
         """Return the usage under a scope, and by how much it would grow if an object had this measure."""
-        objects = self._get_account(resource).objects(key.namespace)
+        objects = self._get_account(resource).get_objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)
         more = objects.sum_usage(scope) - before

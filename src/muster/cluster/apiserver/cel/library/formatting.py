@@ -29,7 +29,7 @@ def format_text(text: str, args: list[Any]) -> str:
     measure_extent(args)  # raises if nested lists repeat so often that the result would be too large
     rest = iter(args)
 
-    def clause(match: re.Match[str]) -> str:
+    def replace_clause(match: re.Match[str]) -> str:
         precision, verb = match.groups()
         if verb == "%" and precision is None:
             return "%"
@@ -42,7 +42,7 @@ def format_text(text: str, args: list[Any]) -> str:
             return _VERBS[verb](value, digits)
         raise CelError(f"index {len(args)} out of range")
 
-    return _CLAUSE.sub(clause, text)
+    return _CLAUSE.sub(replace_clause, text)
 
 
 def _format_string(value: Any, _digits: int = 0) -> str:
