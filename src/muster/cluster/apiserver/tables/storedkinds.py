@@ -85,9 +85,9 @@ def _compile_cell(data: StoredColumn) -> _Cell:
 
 
 def _join(values: Iterable[Any], most: int | None = _SHOWN) -> str:
-    """Return the values joined by commas.
+    """Return the values joined by commas, without "" among them.
 
-    Above `most`, show the first values and how many are left out; None shows all.
+    most: how many values to show, and then how many more there are; None shows all.
     """
     texts = [str(value) for value in values if value != ""]
     more = 0 if most is None else len(texts) - most

@@ -21,7 +21,7 @@ _DEFAULT_DIGITS = 6
 
 
 def format_text(text: str, args: list[Any]) -> str:
-    """Replace each clause of the text by the next item of the list.
+    """Return the text, with each clause such as `%s` or `%.2f` replaced by the next item of the list.
 
     Raises `CelError` if a clause is invalid, or an item is missing or has the wrong type, and `CostLimitError` if the
     items are too large to write.
