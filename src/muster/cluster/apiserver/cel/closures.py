@@ -86,7 +86,7 @@ def make_optional_selection(operand: Run, name: str) -> Run:
 
 
 def make_adapter(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
-    """Return the closure that converts the JSON value of the operand to a CEL value."""
+    """Return the closure that converts the JSON value of the operand to a CEL value; the operand if `adapt` is None."""
     if adapt is None:
         return operand
 
@@ -396,7 +396,7 @@ def make_equality(shape: Shape) -> Callable[[Any, Any], bool]:
     if shape.unordered:
         return lambda a, b: _is_same(a, b, shape)
     if shape.typed:
-        # Each place has one type, so Python's equality is CEL's.
+        # No place can be a bool or a number, so Python's equality is CEL's.
         return lambda a, b: bool(a == b)
     return equals
 

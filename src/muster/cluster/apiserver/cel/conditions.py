@@ -18,10 +18,8 @@ Condition: TypeAlias = Callable[[Mapping[str, Any]], Any]
 def compile_condition(expression: str, variables: Sequence[str], limit: int = CALL_LIMIT) -> Condition:
     """Compile an expression to a function of its variables, and cache the function for later requests.
 
-    The function takes null for a variable without a value. The function raises `CelError`, or `CostLimitError` if a
-    run costs more than `limit`.
-
-    Raises `CompileError` if the text is not a valid expression.
+    Raises `CompileError` if the text is not a valid expression. The returned function takes null for a variable without
+    a value. It raises `CelError` if the expression has no value, and `CostLimitError` if a run costs more than `limit`.
     """
     return _compile_condition(expression, tuple(variables), limit)
 

@@ -121,7 +121,9 @@ class _Rule(Struct, frozen=True):
     error_type: str
 
     def run(self, new: Any, old: Any, path: _Path, walk: _Walk) -> None:
-        """Add an error to the walk if the value breaks the rule. Raises `_StoppedError` if the cost limit is reached.
+        """Add an error to the walk if the rule is not true of the value. Raises `_StoppedError` at the cost limit.
+
+        An unchanged value may break a rule that does not use `oldSelf`.
 
         old: the replaced value. None if there is none, or if it cannot be correlated with the new value.
         """
@@ -272,7 +274,10 @@ def _make_keyed_check(check_item: _Check, keys: Sequence[str]) -> _Check:
 
 
 def _make_items_check(check_item: _Check) -> _Check:
-    """Return the check of a list whose items have no keys, so that no item can be matched with its old value."""
+    """Return the check of a list whose items have no keys, so that no item can be matched with its old value.
+
+    An unchanged list may break the rules of its items.
+    """
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, list):

@@ -47,8 +47,8 @@ class Shape(Struct, frozen=True):
     adapt: converts the JSON value to the CEL value; None if they are the same.
     keys: for a list-map, the fields that identify an item.
     is_set: whether the list is a set, so that its order has no meaning.
-    most: the most elements that a list or map may have; 0 if unknown.
-    typed: whether every place in the value has exactly one type.
+    most: the most elements that a list or map may have, by its schema or else as assumed; 0 for other values.
+    typed: whether no place in the value can be both a bool and a number, so that Python's equality is CEL's.
     unordered: whether the value is or contains a set or a list-map.
     """
 
