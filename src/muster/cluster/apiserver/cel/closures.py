@@ -317,7 +317,7 @@ class Loop(Struct, frozen=True):
     second: int | None
     weight: int
 
-    def turns(self, frame: Frame) -> list[Any]:
+    def list_turns(self, frame: Frame) -> list[Any]:
         """Return the values of the loop's variables, one item for each iteration.
 
         Raises `CelError` if the value is neither a list nor a map.
@@ -354,7 +354,7 @@ def make_quantifier(loop: Loop, predicate: Run, *, decided: bool) -> Run:
 
     def run(frame: Frame) -> bool:
         failure: CelError | None = None
-        for turn in loop.turns(frame):
+        for turn in loop.list_turns(frame):
             loop.enter(frame, turn)
             try:
                 holds: object = predicate(frame)
@@ -379,7 +379,7 @@ def make_fold(loop: Loop, start: Run, condition: Run | None, step: Run, result: 
     """
 
     def run(frame: Frame) -> Any:
-        turns = loop.turns(frame)
+        turns = loop.list_turns(frame)
         frame[slot] = start(frame)
         for turn in turns:
             if condition is not None and condition(frame) is not True:

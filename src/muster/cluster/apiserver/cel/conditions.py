@@ -33,13 +33,13 @@ def _compile_condition(expression: str, variables: tuple[str, ...], limit: int) 
     checked, _ = check(expression, dict.fromkeys(variables, "dyn"))
     program = compile_expression(checked, dict.fromkeys(variables, ANYTHING))
 
-    def condition(values: Mapping[str, Any]) -> Any:
+    def evaluate(values: Mapping[str, Any]) -> Any:
         return program(*(values.get(name) for name in variables), budget=CostBudget(limit))
 
-    return condition
+    return evaluate
 
 
-def problem_of(expression: str, variables: Sequence[str]) -> str:
+def find_problem(expression: str, variables: Sequence[str]) -> str:
     """Return why an expression does not compile over these variables, or "" if it compiles."""
     try:
         compile_condition(expression, variables)
