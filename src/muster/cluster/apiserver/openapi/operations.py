@@ -31,53 +31,53 @@ class Parameter(Struct, frozen=True):
     description: str
 
 
-def _query(name: str, type_: str, description: str) -> Parameter:
+def _make_query(name: str, type_: str, description: str) -> Parameter:
     return Parameter(name, "query", type_, description)
 
 
 NAMESPACE = Parameter("namespace", "path", "string", "Name of the namespace.")
 NAME = Parameter("name", "path", "string", "Name of the object.")
-_PRETTY = _query("pretty", "string", "Whether the answer is laid out for people.")
-_DRY_RUN = _query("dryRun", "string", "All: do everything but store the result.")
+_PRETTY = _make_query("pretty", "string", "Whether the answer is laid out for people.")
+_DRY_RUN = _make_query("dryRun", "string", "All: do everything but store the result.")
 _WRITING = (
     _DRY_RUN,
-    _query("fieldManager", "string", "Name of who makes the change."),
-    _query("fieldValidation", "string", "What to do about unknown and repeated fields: Ignore, Warn or Strict."),
+    _make_query("fieldManager", "string", "Name of who makes the change."),
+    _make_query("fieldValidation", "string", "What to do about unknown and repeated fields: Ignore, Warn or Strict."),
 )
-_FORCE = _query("force", "boolean", "For server-side apply: whether to take over fields of other managers.")
+_FORCE = _make_query("force", "boolean", "For server-side apply: whether to take over fields of other managers.")
 _LISTING = (
-    _query("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
-    _query("continue", "string", "Where the next page begins, from the last one."),
-    _query("fieldSelector", "string", "Only objects with these fields."),
-    _query("labelSelector", "string", "Only objects with these labels."),
-    _query("limit", "integer", "How many objects a page holds at most."),
-    _query("resourceVersion", "string", "The version to list at or to watch from."),
-    _query("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant."),
-    _query("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
-    _query("timeoutSeconds", "integer", "How long to list or watch."),
-    _query("watch", "boolean", "Whether to send changes instead of a list."),
+    _make_query("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
+    _make_query("continue", "string", "Where the next page begins, from the last one."),
+    _make_query("fieldSelector", "string", "Only objects with these fields."),
+    _make_query("labelSelector", "string", "Only objects with these labels."),
+    _make_query("limit", "integer", "How many objects a page holds at most."),
+    _make_query("resourceVersion", "string", "The version to list at or to watch from."),
+    _make_query("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant."),
+    _make_query("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
+    _make_query("timeoutSeconds", "integer", "How long to list or watch."),
+    _make_query("watch", "boolean", "Whether to send changes instead of a list."),
 )
 _DELETING = (
     _DRY_RUN,
-    _query("gracePeriodSeconds", "integer", "Seconds that the object has to end."),
-    _query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
-    _query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+    _make_query("gracePeriodSeconds", "integer", "Seconds that the object has to end."),
+    _make_query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    _make_query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
 )
 _LOG = (
-    _query("container", "string", "The container; needed if there are several."),
-    _query("follow", "boolean", "Whether to go on with what is written from now on."),
-    _query("limitBytes", "integer", "How many bytes to send at most."),
-    _query("previous", "boolean", "The container's last run instead of this one."),
-    _query("sinceSeconds", "integer", "Only what is not older."),
-    _query("sinceTime", "string", "Only what is not older."),
-    _query("tailLines", "integer", "Only so many lines from the end."),
-    _query("timestamps", "boolean", "Whether lines begin with their time."),
+    _make_query("container", "string", "The container; needed if there are several."),
+    _make_query("follow", "boolean", "Whether to go on with what is written from now on."),
+    _make_query("limitBytes", "integer", "How many bytes to send at most."),
+    _make_query("previous", "boolean", "The container's last run instead of this one."),
+    _make_query("sinceSeconds", "integer", "Only what is not older."),
+    _make_query("sinceTime", "string", "Only what is not older."),
+    _make_query("tailLines", "integer", "Only so many lines from the end."),
+    _make_query("timestamps", "boolean", "Whether lines begin with their time."),
 )
 
 
 _PENDING = (
-    _query("limit", "integer", "How many workloads at most."),
-    _query("offset", "integer", "How many to leave out at the beginning."),
+    _make_query("limit", "integer", "How many workloads at most."),
+    _make_query("offset", "integer", "How many to leave out at the beginning."),
 )
 
 
@@ -212,7 +212,7 @@ def _list_connect_operations(kind: Kind[Any], sub: Subresource) -> Iterator[Oper
     options: type = sub.kind.type
     _, docs = read_documentation(options)
     parameters = tuple(
-        _query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
+        _make_query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
         for field in msgspec.structs.fields(options)
     )
     for method in ("get", "post"):

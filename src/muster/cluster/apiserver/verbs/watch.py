@@ -104,7 +104,7 @@ class Watcher:
     ) -> AsyncIterator[Any]:
         if since > self._store.revision:
             # The client got its version from a lost store, so its state is wrong, too.
-            yield lines.error(too_large_revision(since, self._store.revision))
+            yield lines.encode_error(too_large_revision(since, self._store.revision))
             return
         initial, entries = bool(options.send_initial_events), _NOTHING
         if initial:
@@ -112,22 +112,22 @@ class Watcher:
         try:
             watch = self._store.watch(resource.key, since, namespace)
         except Compacted as error:
-            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.encode_error(expired(f"too old resource version: {error.since} ({error.oldest})"))
             return
         self._open[watch] = resource
         try:
             chosen = await load_entries(resource, lines.chosen.of(entries) if lines.chosen else entries)
-            pieces = lines.pieces(lines.initial(chosen))
+            pieces = lines.make_pieces(lines.encode_initial(chosen))
             while pieces.are_left():
                 await self._fair_queue.take(flow)
                 yield pieces.make()
             if initial and options.bookmarks:
-                yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
+                yield lines.encode_bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
                 async for piece in self._stream_changes(flow, resource, namespace, watch, options, lines):
                     yield piece
         except ApiError as error:
-            yield lines.error(error)  # a conversion webhook failed
+            yield lines.encode_error(error)  # a conversion webhook failed
         finally:
             del self._open[watch]
             watch.close()
@@ -145,7 +145,7 @@ class Watcher:
                 stored_changes = await watch.next(CHANGES_AT_ONCE)
                 if not stored_changes:
                     if options.bookmarks:
-                        yield lines.bookmark(watch.revision, {})
+                        yield lines.encode_bookmark(watch.revision, {})
                     if loop.time() >= end:
                         return
                     bookmark = loop.time() + lines.bookmark_seconds
@@ -156,12 +156,12 @@ class Watcher:
                     pieces = PiecesOfChanges(self._shared_pieces, namespace, stored_changes)
                 else:
                     changes = await load_changes(resource, stored_changes)
-                    pieces = lines.pieces(lines.changes(changes, self._clock.now()))
+                    pieces = lines.make_pieces(lines.encode_changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._fair_queue.take(flow)
                     yield pieces.make()
         except Compacted as error:
-            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.encode_error(expired(f"too old resource version: {error.since} ({error.oldest})"))
         except Closed:
             return
         finally:
@@ -195,16 +195,16 @@ class _Lines:
         """The seconds between two bookmarks."""
         return self._wire.bookmark_seconds
 
-    def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
+    def make_pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
         """Return the pieces for the client, made from fragments."""
         return self._wire.pieces(fragments)
 
-    def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
+    def encode_initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
         """Yield the fragments of ADDED events for the existing objects."""
         for entry in entries:
             yield from self._encode_event("ADDED", entry.body)
 
-    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
+    def encode_changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
         """Yield the fragments of the events that the selection shows.
 
         A change that moves an object into the selection is shown as ADDED, and out of it as DELETED.
@@ -230,14 +230,14 @@ class _Lines:
             else:
                 yield from self._encode_event(type_, change.entry.body)
 
-    def bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
+    def encode_bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
         """Return the BOOKMARK event for a revision, as a piece."""
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
         return self._wire.joined(self._wire.event("BOOKMARK", self._presentation.empty(meta)))
 
-    def error(self, error: ApiError) -> Any:
+    def encode_error(self, error: ApiError) -> Any:
         """Return the ERROR event, the last piece of a watch that cannot continue."""
         return self._wire.joined(self._wire.event("ERROR", encode_status(error.status)))
 

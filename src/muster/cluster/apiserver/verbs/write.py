@@ -88,12 +88,12 @@ class Writer:
         document = read_replacement(call, options)
         unused = [document]
 
-        def replaced(old: Document) -> Document:
+        def replace(old: Document) -> Document:
             # Webhooks may have changed the first document in place. So another attempt reads the body again.
             return replacement_to_store(call, old, unused.pop() if unused else read_replacement(call, options))
 
         if self._documents.latest(call.key) is not None:
-            return await self._change_object(call, options, replaced), False
+            return await self._change_object(call, options, replace), False
         if call.subresource or not call.resource.rules.create_on_update:
             await self._documents.wait_until_durable(call.key)
             raise not_found(call.resource.name, call.name)
@@ -108,7 +108,7 @@ class Writer:
         options = write_options(call.request.query, "PatchOptions")
         patch, faults = read_patch(call, options)
 
-        def patched(old: Document) -> Document:
+        def apply_to(old: Document) -> Document:
             shown = old if call.view.show is None else call.view.show(old)
             stored = old if shown is old else None
             document = check_patched(apply_patch(call, shown, patch), call.view, options, call.warnings, faults, stored)
@@ -116,7 +116,7 @@ class Writer:
             metadata.check_uid(document, old, call.resource.kind)
             return replacement_to_store(call, old, document)
 
-        return await self._change_object(call, options, patched)
+        return await self._change_object(call, options, apply_to)
 
     async def apply(self, call: Call) -> tuple[bytes, bool]:
         """Apply the configuration in the body (server-side apply).
@@ -128,14 +128,14 @@ class Writer:
         options = write_options(call.request.query, "PatchOptions", applies=True)
         config, faults = read_configuration(call)
 
-        def applied(old: Document) -> Document:
+        def apply_to(old: Document) -> Document:
             return self._apply_config(call, old, config, faults, options)
 
         if self._documents.latest(call.key) is None and not call.subresource:
             require_no_identity(call, config)
             self._authorize(_make_creation_access(call))
-            return await self._create(call, applied({}), options, applied=True), True
-        return await self._change_object(call, options, applied, applied=True), False
+            return await self._create(call, apply_to({}), options, applied=True), True
+        return await self._change_object(call, options, apply_to, applied=True), False
 
     def _apply_config(
         self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
