@@ -116,11 +116,9 @@ def _settle_entry(entry: Entry, schema: FieldSchema) -> Entry:
     return entry if fields is entry["fieldsV1"] else entry | {"fieldsV1": fields}
 
 
-def _find_owned_fields(applied: FieldSet, others: Iterable[Entry]) -> FieldSet:
+def _find_owned_fields(own: FieldSet, others: Iterable[Entry]) -> FieldSet:
     """Return the fields that at least one manager owns after the apply."""
-    return reduce(
-        unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(applied, _METADATA)
-    )
+    return reduce(unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(own, _METADATA))
 
 
 def _require_no_conflicts(

@@ -83,8 +83,8 @@ class _Walk:
         return node
 
 
-def _add_self(below: FieldSet | None) -> FieldSet:
-    return {SELF: {}, **below} if below else {}
+def _add_self(node: FieldSet | None) -> FieldSet:
+    return {SELF: {}, **node} if node else {}
 
 
 def _explain_mismatch(value: Any, schema: FieldSchema) -> str:

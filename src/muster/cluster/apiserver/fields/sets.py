@@ -45,7 +45,7 @@ def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
         held = first.get(key)
         if held is None:
             continue
-        left = _find_left_fields(held, gone)
+        left = _subtract_node(held, gone)
         if left is held:
             continue
         if result is first:
@@ -59,12 +59,12 @@ def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
     return _make_canonical_node(result)
 
 
-def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
-    if not gone:
+def _subtract_node(node: FieldSet, removed: FieldSet) -> FieldSet | None:
+    if not removed:
         return None
-    if not held:
-        return None if SELF in gone else held
-    return subtract_set(held, gone)
+    if not node:
+        return None if SELF in removed else node
+    return subtract_set(node, removed)
 
 
 def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:

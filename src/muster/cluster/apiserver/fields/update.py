@@ -81,14 +81,14 @@ def is_same_but_times(old: Document, new: Document) -> bool:
     return len(entries) == len(others) and all(map(is_same_entry, entries, others))
 
 
-def _read_entries(live: Document | None, sent: Any) -> list[Entry]:
+def _read_entries(live: Document | None, sent_entries: Any) -> list[Entry]:
     """Return the `managedFields` before an update: the client's entries if they are valid, else the stored ones."""
     stored = entries_of(live)
-    if not sent or sent == stored:
+    if not sent_entries or sent_entries == stored:
         return stored
-    if sent == [{}]:  # the form in which a client asks to drop all entries
+    if sent_entries == [{}]:  # the form in which a client asks to drop all entries
         return []
-    return read_entries(sent) or stored
+    return read_entries(sent_entries) or stored
 
 
 def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
@@ -98,9 +98,9 @@ def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
     return Changes(subtract_set(changes.gained, ignored) or {}, subtract_set(changes.removed, ignored) or {})
 
 
-def remove_unmanaged(changed: FieldSet) -> FieldSet:
+def remove_unmanaged(fields: FieldSet) -> FieldSet:
     """Return a set of fields without the fields that the server sets itself."""
-    return subtract_set(changed, _SERVERS) or {}
+    return subtract_set(fields, _SERVERS) or {}
 
 
 def remove_lost_fields(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:

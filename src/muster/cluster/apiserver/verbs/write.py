@@ -361,6 +361,10 @@ def _pick_typed_to_share(call: Call, document: Document, saved: Document, typed:
     """Return the kind and the typed object to share with readers of the stored body.
 
     Return None if validation saw another form of the object.
+
+    document: the object in the form of the resource.
+    saved: the object in the stored form; the same object if it needs no conversion.
+    typed: the object that validation saw.
     """
     # The names of a definition are accepted after its validation, right before the write.
     is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource

@@ -252,11 +252,11 @@ class WebhookDispatcher:
             return shown | {"metadata": members}
         return shown
 
-    async def _convert_back(self, concern: Concern, attempt: WriteAttempt, patched: Document) -> Document:
-        """Convert an object that a webhook has changed back to the version of the attempt."""
+    async def _convert_back(self, concern: Concern, attempt: WriteAttempt, document: Document) -> Document:
+        """Return the object to store, from the form in which a webhook got it and has changed it."""
         view, storage = self._choose_view(concern, attempt), attempt.resource.storage
         if storage is not None and concern.resource is not attempt.resource:
-            patched = await storage.convert(patched)
+            document = await storage.convert(document)
         if view.show is None and attempt.old is None:
-            return patched
-        return view.take(attempt.old or {}, patched)
+            return document
+        return view.take(attempt.old or {}, document)
