@@ -283,7 +283,7 @@ class ApiServer:
         return self._reader.get(call.key, call.resource, {})
 
     async def _admit_connection(self, call: Call, options: Document) -> None:
-        attempt = call.attempt("CONNECT", options)
+        attempt = call.make_attempt("CONNECT", options)
         await self._admission.change(attempt, self._store, call.warnings)
         await self._admission.judge(attempt, self._store, call.warnings)
 

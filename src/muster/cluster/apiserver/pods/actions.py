@@ -76,7 +76,7 @@ class PodActions:
 
     async def _call_webhooks(self, call: Call, written: Document, options: WriteOptions) -> bool:
         """Call the webhooks about the posted object; return whether they changed it, in place. Raises `ApiError`."""
-        attempt = call.attempt("CREATE", written, None, options)
+        attempt = call.make_attempt("CREATE", written, None, options)
         changed = await self._webhooks.change(attempt, call.warnings)
         await self._webhooks.judge(attempt, call.warnings)
         return changed

@@ -44,7 +44,7 @@ class Call(Struct, frozen=True):
         """The key of the object in the store."""
         return Key(self.resource.key, self.namespace, self.name)
 
-    def attempt(
+    def make_attempt(
         self,
         operation: str,
         document: Document,

@@ -205,7 +205,7 @@ class Writer:
         )
         rules.default(document)
         self._set_managed_fields(call, None, document, options, managers, applied=applied)
-        attempt = call.attempt("CREATE", document, None, options, name=name)
+        attempt = call.make_attempt("CREATE", document, None, options, name=name)
         fresh_metadata = document["metadata"]
         if await self._admission.change(attempt, store, call.warnings):
             complete_again(call, document, {}, fresh_metadata)
@@ -299,7 +299,7 @@ class Writer:
         if not call.subresource:
             rules.prepare_update(document, old)
         self._set_managed_fields(call, old, document, options, managers, applied=applied)
-        attempt = call.attempt("UPDATE", document, old, options)
+        attempt = call.make_attempt("UPDATE", document, old, options)
         if await self._admission.change(attempt, store, call.warnings):
             complete_again(call, document, old, old["metadata"])
             self._admission.complete(attempt, store)
