@@ -178,7 +178,9 @@ class _JoinedLists:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
     def find(self, collection: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
-        """Return the joined bodies of a collection's entries; None if this state is requested for the first time.
+        """Return the joined bodies of a collection's entries, and keep them for the next request.
+
+        Return None if this state is requested for the first time, or for the first time since the cache dropped it.
 
         collection: the resource and the namespace of the collection.
         """

@@ -113,7 +113,7 @@ class _Forwarding:
             for event in self._spdy.receive(data):
                 if answer := await self._handle_event(event):
                     await self._wire.send(answer)
-            if answers := self._spdy.answers():
+            if answers := self._spdy.take_answers():
                 await self._wire.send(answers)
 
     async def stop(self) -> None:
@@ -146,9 +146,9 @@ class _Forwarding:
             or not request
             or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536)
         ):
-            return self._spdy.reset(stream, PROTOCOL_ERROR)
+            return self._spdy.encode_reset(stream, PROTOCOL_ERROR)
         if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
-            return self._spdy.reset(stream, REFUSED_STREAM)
+            return self._spdy.encode_reset(stream, REFUSED_STREAM)
         connection = self._half_open.setdefault(request, _Connection(int(port)))
         setattr(connection, kind, stream)
         if kind == "data":
@@ -156,7 +156,7 @@ class _Forwarding:
         if connection.data and connection.error:
             del self._half_open[request]
             self._start(connection)
-        return self._spdy.reply(stream)
+        return self._spdy.encode_reply(stream)
 
     def _start(self, connection: _Connection) -> None:
         connection.task = asyncio.create_task(self._serve(connection))
@@ -165,15 +165,15 @@ class _Forwarding:
 
     async def _serve(self, connection: _Connection) -> None:
         async def send(data: bytes) -> None:
-            await self._wire.send(self._spdy.data(connection.data, data))
+            await self._wire.send(self._spdy.encode_data(connection.data, data))
 
         async def complain(data: bytes) -> None:
-            await self._wire.send(self._spdy.data(connection.error, data))
+            await self._wire.send(self._spdy.encode_data(connection.error, data))
 
         try:
             await _carry(connection, self._dial, send, complain)
             for stream in (connection.data, connection.error):
-                await self._wire.send(self._spdy.data(stream, b"", last=True))
+                await self._wire.send(self._spdy.encode_data(stream, b"", last=True))
         except WireError:
             return  # the task that reads the wire meets the same error
         finally:

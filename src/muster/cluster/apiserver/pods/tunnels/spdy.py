@@ -102,8 +102,8 @@ class Spdy:
     def receive(self, data: bytes) -> list[Event]:
         """Return the events in the bytes received so far. Raises `SpdyError`.
 
-        The data of an incomplete data frame is returned at once. Responses that the bytes require are added to
-        `answers`.
+        The data of an incomplete data frame is returned at once. `take_answers` returns the frames that must be sent
+        for these bytes.
         """
         self._buffer += data
         events: list[Event] = []
@@ -124,21 +124,24 @@ class Spdy:
                     return events
                 events += self._process_control_frame(self._consume(end))
 
-    def answers(self) -> bytes:
+    def take_answers(self) -> bytes:
         """Return the frames to send because of the received frames (echoes of pings), and forget them."""
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
-    def reply(self, stream: int) -> bytes:
-        """Return the frame that accepts a stream."""
+    def encode_reply(self, stream: int) -> bytes:
+        """Return the frame that accepts a stream.
+
+        These frames must be sent in the order of the calls, because one compressor encodes all their headers.
+        """
         return _encode_control_frame(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
-    def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
+    def encode_data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
         """Return the frame that carries data on a stream. last: whether the server will write no more to the stream."""
         head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
         return head + data
 
-    def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
+    def encode_reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
         """Return the frame that resets a stream. status: the reason, such as `PROTOCOL_ERROR`."""
         return _encode_control_frame(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
 
