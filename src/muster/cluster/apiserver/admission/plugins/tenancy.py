@@ -33,7 +33,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     def check(attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` (403) for a pod that the namespace's user may not run, or that no node would run.
 
-        Also raise it for the Node of a joining machine.
+        Also raise it for a user's pod with a system priority, and for the Node of a joining machine.
         """
         if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
             _refuse_guest(attempt)
