@@ -59,7 +59,7 @@ from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
 from muster.cluster.apiserver.registry.builtin import make_builtin_resources
-from muster.cluster.apiserver.registry.owndefinitions import as_stored, with_own_definitions
+from muster.cluster.apiserver.registry.owndefinitions import encode_definitions, with_own_definitions
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import static_answer
 from muster.cluster.apiserver.visibility import pending_actions
@@ -213,7 +213,7 @@ async def control_plane(
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
-        own = as_stored(make_definitions())
+        own = encode_definitions(make_definitions())
         registry = Registry(
             with_own_definitions(make_builtin_resources(configuration.muster.elastic, configuration.muster.apis), own)
         )

@@ -40,7 +40,7 @@ class Definitions(Mapping[str, Document]):
         return len(self._encoded)
 
 
-def as_stored(definitions: Iterable[Document]) -> Definitions:
+def encode_definitions(definitions: Iterable[Document]) -> Definitions:
     """Set the defaults in the definitions, in place, and return them encoded, by name.
 
     The definitions must have only fields that the API knows. A test checks that, because the check would slow a start.
