@@ -5,7 +5,7 @@ stored object and the written view, and returns the object to store. An `apply_.
 returns the configuration of the scaled object. Each resource may change only its part:
 
 - a main resource: everything but the status;
-- `status`: the status, and for most built-in kinds also labels, annotations and finalizers;
+- `status`: the status, and for kinds without a CRD upstream also labels, annotations and finalizers;
 - `scale`: the number of replicas;
 - `finalize`: the finalizers of a namespace.
 

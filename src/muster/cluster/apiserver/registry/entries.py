@@ -83,7 +83,7 @@ def make_custom_resource(
     """
     view = View(
         kind,
-        take=views.take_status,
+        take=views.take_only_status,
         validate_update=update_status,
         compile=partial(compile_structural, status=True),
     )

@@ -69,7 +69,7 @@ def _make_resources(
     take = views.take_main if has_status else views.take_all
 
     def make_resource(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
-        status = _make_view(kind, version, views.take_status, validation.create, validation.status, status=True)
+        status = _make_view(kind, version, views.take_only_status, validation.create, validation.status, status=True)
         return Resource(
             kind=version,
             stored=kind,
