@@ -105,7 +105,8 @@ class Rbac:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
             decision = _decide(access, self._find_grants(user, access.namespace))
-            if _measure_length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
+            names = (access.verb, access.group, access.resource, access.namespace, access.name, access.path)
+            if _measure_length(user, *names) <= MAX_NAMES:
                 self._decisions[question] = decision
         return decision
 
