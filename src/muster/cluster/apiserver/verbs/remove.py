@@ -68,9 +68,7 @@ class Remover:
 
         note: changes the object before its deletion, and returns writes to commit with the deletion.
         """
-        says = options.propagation_policy is not None or options.orphan_dependents is not None
-        if call.resource.key == JOB.resource and not says:
-            call.warnings.append(_ORPHANED)
+        _warn_of_orphans(call, options)
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[Sequence[Entry], ListMeta]:
@@ -80,6 +78,7 @@ class Remover:
         """
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
+        _warn_of_orphans(call, options)
         entries, meta = self._reader.page(call.resource, call.namespace, chosen)
         for first in range(0, len(entries), _PIECE):
             piece = entries[first : first + _PIECE]
@@ -101,6 +100,7 @@ class Remover:
             view=call.view,
             namespace=key.namespace,
             name=key.name,
+            warnings=call.warnings,
             annotations=call.annotations,
         )
         await self._delete(one, options, _change_nothing)
@@ -135,6 +135,13 @@ class Remover:
             return body
         kind = call.resource.kind
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
+
+
+def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
+    """Warn the client if it deletes Jobs without saying what becomes of their pods, which then stay."""
+    says = options.propagation_policy is not None or options.orphan_dependents is not None
+    if call.resource.key == JOB.resource and not says:
+        call.warnings.append(_ORPHANED)
 
 
 def _make_attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
