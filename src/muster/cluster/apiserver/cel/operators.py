@@ -145,15 +145,21 @@ def contains(item: Any, container: Any) -> bool:
     Raises `CelError` for another container.
     """
     if type(container) is dict:
-        return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
+        return key_of(container, item) is not None
     if type(container) is list:
         return any(equals(item, each) for each in container)
     raise make_overload_error("@in", item, container)
 
 
 def key_of(mapping: dict[Any, Any], key: Any) -> Any:
-    """Return the key of the map that equals a number of any type (`1`, `1u`, `1.0`); None if there is none."""
-    return next((each for each in mapping if is_number(each) and each == key), None)
+    """Return the key of the map that equals a value in CEL; None if there is none.
+
+    A number equals a number of any type (`1`, `1u`, `1.0`), and a bool only a bool.
+    """
+    if type(key) is str:
+        return key if key in mapping else None
+    same = is_number if is_number(key) else (lambda each: type(each) is type(key))
+    return next((each for each in mapping if same(each) and each == key), None)
 
 
 def index(container: Any, key: Any) -> Any:
@@ -162,14 +168,10 @@ def index(container: Any, key: Any) -> Any:
     Raises `CelError` if a map or list has no such key.
     """
     if type(container) is dict:
-        if type(key) is not str and is_number(key):
-            key = key_of(container, key)
-        if key is None or type(key) not in KEYS:
+        known_key = key_of(container, key)
+        if known_key is None:
             raise CelError(f"no such key: {key}")
-        try:
-            return container[key]
-        except KeyError:
-            raise CelError(f"no such key: {key}") from None
+        return container[known_key]
     if type(container) is list:
         return container[require_position(container, key)]
     if type(container) is Optional:
