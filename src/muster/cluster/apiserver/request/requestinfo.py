@@ -79,10 +79,13 @@ def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
     """Return whether a request is a watch, a log or a tunnel, judged by its method, path and query alone."""
     if method == "GET" and "watch" in query:
         return parse_boolean(query, "watch") or False
-    return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
+    # The depth tells the log of a Job from a Job named `log`.
+    depth = _DEPTH_IN_CORE if path.startswith("/api/") else _DEPTH_IN_GROUP
+    return path.rpartition("/")[2] in _STREAMS and path.count("/") >= depth
 
 
-_DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
+_DEPTH_IN_CORE = 7  # /api/v1/namespaces/default/pods/p/log
+_DEPTH_IN_GROUP = 8  # /apis/batch/v1/namespaces/default/jobs/j/log
 
 
 class ListOptions(Struct, frozen=True):

@@ -132,6 +132,8 @@ def test_deprecated_watch_paths(path, listed, query):
         ("POST", "/api/v1/namespaces/d/pods/p/exec", {}, True),
         ("GET", "/api/v1/namespaces/d/pods/p/portforward", {}, True),
         ("GET", "/api/v1/namespaces/d/pods/log", {}, False),
+        ("GET", "/apis/batch/v1/namespaces/d/jobs/j/log", {}, True),
+        ("DELETE", "/apis/batch/v1/namespaces/d/jobs/log", {}, False),
         ("GET", "/apis/batch/v1/namespaces/d/jobs/j/status", {}, False),
     ],
 )
