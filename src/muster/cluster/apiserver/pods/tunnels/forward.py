@@ -129,16 +129,24 @@ class _Forwarding:
                     await self._by_data[stream].feed(data)
                 if last:
                     await self._by_data[stream].feed(b"")
-            case Reset(stream) if stream in self._by_data:
-                connection = self._by_data.pop(stream)
-                if connection.task is not None:
-                    connection.task.cancel()
+            case Reset(stream):
+                self._forget(stream)
         return b""
+
+    def _forget(self, stream: int) -> None:
+        """Close the connection of a data stream that the client has reset, or of any stream if it is half open."""
+        for request, connection in list(self._half_open.items()):
+            if stream in {connection.data, connection.error} - {0}:
+                del self._half_open[request]
+                self._by_data.pop(connection.data, None)
+        started = self._by_data.pop(stream, None)
+        if started is not None and started.task is not None:
+            started.task.cancel()
 
     def _open_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
         """Accept a stream, and start its connection when both streams are open; return the frame of the answer.
 
-        An invalid stream, or one beyond `MAX_CONNECTIONS`, is reset.
+        An invalid stream, or one of a connection beyond `MAX_CONNECTIONS`, is reset.
         """
         kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
         if (
@@ -147,9 +155,13 @@ class _Forwarding:
             or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536)
         ):
             return self._spdy.encode_reset(stream, PROTOCOL_ERROR)
-        if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
-            return self._spdy.encode_reset(stream, REFUSED_STREAM)
-        connection = self._half_open.setdefault(request, _Connection(int(port)))
+        connection = self._half_open.get(request)
+        if connection is None:
+            if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
+                return self._spdy.encode_reset(stream, REFUSED_STREAM)
+            connection = self._half_open[request] = _Connection(int(port))
+        elif getattr(connection, kind):
+            return self._spdy.encode_reset(stream, PROTOCOL_ERROR)  # the connection has such a stream
         setattr(connection, kind, stream)
         if kind == "data":
             self._by_data[stream] = connection
