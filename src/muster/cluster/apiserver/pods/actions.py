@@ -67,11 +67,12 @@ class PodActions:
         written = read_object(call.request, call.view, query_options, call.warnings)
         if meta_of(written).get("name") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        if await self._call_webhooks(call, written, query_options):
+            written = check_patched(written, call.view, query_options, call.warnings)
         options = parse_options(written.get("deleteOptions") or {})
         if query_options.dry_run:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
-        await self._call_webhooks(call, written, query_options)
         await self._remover.delete_with(call, options, self._charge_budget)
 
     async def _call_webhooks(self, call: Call, written: Document, options: WriteOptions) -> bool:
