@@ -81,7 +81,7 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
             self._executor = None
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Cancel waiting calls, and terminate running calls."""
+        """Cancel waiting calls, and terminate running calls. Then start new workers if `ensure_ready` is set."""
         if self._executor is not None:
             self._executor.terminate_workers()
             self._executor = None

@@ -422,9 +422,9 @@ def _list_names_in(schema: Any) -> Iterator[str]:
 
 @cache
 def read_documentation(type_: type) -> tuple[str, Mapping[str, str]]:
-    """Return the description of a type, and the descriptions of its fields by Python name, from docstrings.
+    """Return the description of a type from its docstring, and the descriptions of its fields by Python name.
 
-    The docstrings are those of the type and its base classes.
+    The descriptions of fields are in the docstrings of the type and of its base classes.
     """
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):

@@ -1,4 +1,4 @@
-"""Make HTML and SVG from values. Only this module escapes text, so that no name can become markup."""
+"""Make HTML and SVG from values. All text of a chart passes through this module, which escapes it."""
 
 import re
 from collections.abc import Iterable, Mapping

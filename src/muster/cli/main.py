@@ -126,6 +126,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    """Run the command line and return its exit code. An expected failure prints one line on stderr.
+
+    Raises `OutputError`, and any unexpected exception.
+    """
     try:
         code = cli.main(args=arguments, prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, standalone_mode=False)
     except SystemExit as leaving:

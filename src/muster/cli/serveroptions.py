@@ -154,6 +154,7 @@ def require_same_options(home: Home, user_options: ServerOptions) -> None:
 
 
 def _check(options: ServerOptions, remembered: str) -> ResolvedOptions:
+    """Parse and check the options of a server, with the files that they name. Raises `click.ClickException`."""
     from muster.cluster.exposure import ExposureError
     from muster.cluster.exposure import parse as parse_exposure
     from muster.cluster.nodespec import NodeSpecError, parse

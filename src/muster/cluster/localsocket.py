@@ -101,7 +101,11 @@ def _require_directory(directory: Path) -> None:
 
 
 def _require_free(path: Path) -> None:
-    """Raise `AddressTaken` or `AddressUnusable` if the path is already in use. Raises OSError."""
+    """Raise an error unless the path is free, or has a socket of this user on which no process listens any more.
+
+    Raises `AddressTaken` if a process listens there, `AddressForeign` for another user's socket, `AddressUnusable` for
+    a file that is no socket, and OSError.
+    """
     if not os.path.lexists(path):
         return
     status = path.lstat()

@@ -175,6 +175,10 @@ def _add_queueing(
     matches: Matcher,
     decisions: DecisionLog,
 ) -> Visibility:
+    """Add the controllers of quota, and of the jobs that queue, to a manager; return the reader of pending workloads.
+
+    integrations: the kinds of jobs that queue.
+    """
     manager.add(NodeQuotaController(manager))
     cache = QueueingCache(manager, configuration, matches)
     manager.add(DeviceReview(manager, cache.devices))

@@ -183,9 +183,9 @@ class GangSource(Protocol[T_contra]):
         return None
 
     def due(self, carrier: T_contra | None, members: Members) -> DueTurns:
-        """Return the turns to place now.
+        """Return the turns of a gang: sets of pods to place now, each of them together.
 
-        carrier: the carrier of the gang; None if the gang has none, or if its carrier is not in the cache yet.
+        carrier: the object of the gang, such as its Job; None if the gang has none, or it is not in the cache yet.
         members: the pods of the gang. At least one of them is unbound.
         """
         ...
@@ -317,7 +317,7 @@ class Gang(Struct):
 
 
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
-    """Return the key of a pod's gang, and the first source that claims it.
+    """Return the key of a pod's gang, and the source of the gang: the first source that returns a key.
 
     For a single pod, the key is `namespace/uid`, and the source is None.
     """

@@ -45,10 +45,12 @@ _BY_JOB = "notice-job"
 
 
 class NoticeController(Reconciler):
-    """The reconciler that sends notices about jobs. A key `namespace/name` stands for all jobs of that name.
+    """The reconciler that sends notices about jobs.
+
+    A key `namespace/name` stands for the Job and the JobSet of that name.
 
     muster_command: the shell command with which a pod calls Muster.
-    explain_failure: returns why a job failed, with the exit code of its worker; "" if that is unknown.
+    explain_failure: returns why a job failed, such as which worker ended with which exit code; "" if that is unknown.
     """
 
     name = "notice-controller"

@@ -205,7 +205,10 @@ class Boards:
         self._boards.clear()
 
     async def _render(self) -> None:
-        """Render screens in rounds forever: after a change, or when an earlier changed screen is due."""
+        """Render screens in rounds forever.
+
+        A round begins after a change, when a screen that changed earlier is due, or after `_STILL_SECONDS`.
+        """
         next_due = self._clock.monotonic() + _STILL_SECONDS
         while True:
             try:
@@ -218,6 +221,7 @@ class Boards:
             viewers = sum(bool(board.watched) for board in boards)
             due = [(board, screens) for board in boards if (screens := board.choose())]
             if due:
+                # Viewers share the time for rendering equally, and so do the screens of each viewer.
                 await asyncio.gather(*(one.refresh(screens, viewers * len(one.watched)) for one, screens in due))
             next_due = min((one.find_next() for one in boards), default=self._clock.monotonic() + _STILL_SECONDS)
             await self._clock.sleep(_ROUND_SECONDS)

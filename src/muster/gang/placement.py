@@ -212,6 +212,7 @@ def _place_in_order(
     within: Mask | None = None,
     extra_use: Ints | None = None,
 ) -> Placement | Refusal:
+    """Place the shapes one after the other; return the refusal of the first shape that finds too little room."""
     capacity = around.capacity
     nodes: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for shape in order:

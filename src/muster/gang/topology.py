@@ -245,7 +245,12 @@ def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order:
 
 
 def _explain_no_domain(search: _Search, level: DomainLevel, where: Ints) -> NoDomain:
-    """Return why the gang fits in no domain, by what the roomiest allowed domain lacks most."""
+    """Return why the gang fits in no domain, by what the roomiest allowed domain lacks most.
+
+    where: how many running members each node has.
+
+    The result is not `proven` if the domain has room for each shape alone.
+    """
     totals, members = search.totals(level), level.totals(where)
     share = np.array([total / max(search.gang[shape], 1) for shape, total in totals.items()]).reshape(len(totals), -1)
     allowed = np.flatnonzero(members > 0) if members.any() else np.arange(len(level.names))

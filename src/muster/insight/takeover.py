@@ -173,6 +173,10 @@ def _describe_kind(kind: GroupKind) -> str:
 def _list_findings(
     seen: Survey, handled: Collection[GroupKind], known: Collection[GroupKind], named: Collection[GroupKind]
 ) -> Iterable[Finding]:
+    """Yield what prevents or limits a takeover from Kueue, the most important first.
+
+    handled, known, named: as in `make_report`.
+    """
     if seen.manager:
         text = "stop it before Muster starts: kubectl -n kueue-system scale deployment kueue-controller-manager"
         yield Finding("Kueue's manager runs", f"{text} --replicas=0", (seen.manager,))

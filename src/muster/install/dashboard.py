@@ -150,6 +150,10 @@ def _make_pod(options: Options, identity: IdentityHeaders | None) -> Json:
 
 
 def _make_container(options: Options, identity: IdentityHeaders | None) -> Json:
+    """Return the dashboard's container.
+
+    identity: the headers by which a proxy names viewers; None if viewers sign in with a token.
+    """
     kubeconfig, config = f"{_FOLDER}/settings/kubeconfig", f"{_CONFIGURATION}/{SETTINGS_FILE}"
     listen = ["--listen", f"0.0.0.0:{_PORT}"]
     files = [] if identity is None else ["--proxy-files", _PROXY]

@@ -143,6 +143,7 @@ def _make_pod(options: Options) -> Json:
 
 
 def _make_container(options: Options) -> Json:
+    """Return the engine's container, with a port for each server that the settings turn on."""
     settings = options.settings
     ports = {
         "probes": _parse_port(settings.health.health_probe_bind_address),

@@ -52,6 +52,7 @@ def make_documents(options: Options) -> list[Json]:
 
 
 def _yield_documents(options: Options) -> Iterator[Json]:
+    """Yield all documents, each after the documents that it needs."""
     yield deployment.make_namespace(options)
     yield from map(_add_label, make_definitions(_make_conversion(options), options.kinds))
     yield deployment.service_account(options)

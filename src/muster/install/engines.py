@@ -27,10 +27,11 @@ class SeveralError(Exception):
 async def read_engine_configuration(
     client: Client, namespace: str = "", engines: Sequence[str] = tuple(ENGINES)
 ) -> str | None:
-    """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
+    """Return the text of an engine's Configuration in a cluster; None if there is none.
 
     namespace: where the engine is; "" searches all namespaces.
-    engines: the names of the engines' Deployments, in the order of the search.
+    engines: the names of the engines' Deployments. The first engine with a Configuration decides; by default, Muster
+    comes before Kueue.
 
     Raises `ApiError`, `SeveralError`.
     """

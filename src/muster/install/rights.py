@@ -120,7 +120,10 @@ def _make_common_rules(settings: Configuration) -> list[Json]:
 
 
 def _make_webhook_rules(settings: Configuration) -> list[Json]:
-    """Return the RBAC rules for the objects that webhooks read, and for the bundle that the leader writes."""
+    """Return the RBAC rules for the objects that webhooks read, and for the CA bundle in their configurations.
+
+    With `internalCertManagement` the leader writes the bundle, also into the CRDs.
+    """
     own: dict[Kind[Any], Sequence[str]] = {
         MUTATING_WEBHOOK_CONFIGURATION: (MUTATING_CONFIGURATION,),
         VALIDATING_WEBHOOK_CONFIGURATION: (VALIDATING_CONFIGURATION,),

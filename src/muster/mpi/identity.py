@@ -15,7 +15,7 @@ _LIFE, _SKEW = timedelta(days=3650), timedelta(days=1)
 
 
 def make_identity(now: datetime) -> bytes:
-    """Return a new certificate and its key, as PEM."""
+    """Return a new certificate for the workers of a job, with its key, as PEM. It is valid for ten years from `now`."""
     authority = make_authority("muster-mpi", now - _SKEW, _LIFE + _SKEW)
     return authority.certificate_pem + authority.key_pem
 

@@ -1,4 +1,4 @@
-"""One dispatched workload and its job. Pure."""
+"""Relate a workload that MultiKueue dispatches to its job in the manager and to the copies of the job. Pure."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -40,7 +40,7 @@ class Dispatched(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The workload's key."""
+        """The key of the workload in the manager, `namespace/name`."""
         return key_of(self.workload)
 
     @property
@@ -108,6 +108,7 @@ class Dispatched(Struct, frozen=True):
             started=any(map(self.mirror.has_started, own)),
             ended=all(map(self.mirror.has_ended, own)),
             active=bool(copies.strays) or any(map(self.mirror.is_active, own)),
+            is_going=any(meta_of(one).deletion_timestamp is not None and not self.mirror.has_ended(one) for one in own),
         )
 
 

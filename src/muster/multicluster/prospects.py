@@ -41,7 +41,10 @@ _EMPTY = Load()
 
 
 class Prospects:
-    """The estimated waits of a manager's workloads in its worker clusters, and the head starts of clusters."""
+    """The estimated waits of a manager's workloads in its worker clusters, and the head starts of clusters.
+
+    In its head start, a cluster has the only clone of a workload (see `dispatch.lead`).
+    """
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock, dispatcher: str) -> None:
         """Watch the queues of the fleet, unless the dispatcher is another program, which needs no estimates."""

@@ -50,8 +50,9 @@ class BarredError(Exception):
 class Worker(Struct, frozen=True):
     """The sender of requests to one worker cluster.
 
+    there: the connection to the worker cluster, with its client and its cache.
     here: the client of the manager's own server.
-    there: the worker.
+    origin: the name of the manager, as its label on the clones has it.
     """
 
     there: RemoteCluster

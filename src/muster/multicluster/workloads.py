@@ -228,6 +228,10 @@ class DispatchController(Reconciler):
         return Dispatched(workload, owners, mirror, here)
 
     def _make_view(self, dispatched: Dispatched) -> DispatchView:
+        """Collect the input of the decision about a workload.
+
+        If the workload waits for a home, the clusters in `remotes` get estimated start times where they are needed.
+        """
         home = home_of(dispatched.workload.metadata)
         checks = self._select_multikueue_checks()
         name = of_workload(dispatched.workload.status, checks)

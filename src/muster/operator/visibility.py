@@ -147,7 +147,7 @@ class _Proxies:
         self._told.on_change(lambda _old, _new: self._changed.set())
 
     def known(self) -> FrontProxy | None:
-        """Return the front proxy that the ConfigMap describes now; None if there is none or it is invalid."""
+        """Return the front proxy that the ConfigMap describes now; None if it describes none or is invalid."""
         config = self._told.get(f"{frontproxy.NAMESPACE}/{frontproxy.CONFIG_MAP_NAME}")
         try:
             return frontproxy.read(config.data) if config is not None else None

@@ -278,6 +278,11 @@ def _convert_preemption(policy: kueue.ClusterQueuePreemption) -> Preemption:
 def _convert_podset(
     podset: kueue.PodSet, count: int, settings: ConversionSettings, devices: PodDevices | None, allowed: frozenset[str]
 ) -> PodSet:
+    """Convert a podset of a Workload.
+
+    count: the number of pods that count, which may be smaller than the podset's.
+    devices: the devices that each pod claims; None if they do not count.
+    """
     spec, rules = podset.template.spec, settings.rules
     topology = podset.topology_request
     requests = requests_of(spec, rules)
@@ -358,9 +363,9 @@ def requeues_behind(reason: str, settings: ConversionSettings) -> bool:
 
 
 def _parse_boost(obj: kueue.Workload) -> int:
-    """Return the priority boost of the annotation; 0 if the annotation is not a 32-bit number.
+    """Return the priority boost of the annotation; 0 without the annotation, or if it is not a 32-bit number.
 
-    The webhook refuses such an annotation on new objects.
+    The webhook refuses such a value, so only an object that the webhook did not check has one.
     """
     try:
         boost = int(obj.metadata.annotations.get(PRIORITY_BOOST, "0"))

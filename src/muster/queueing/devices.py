@@ -181,6 +181,11 @@ def _count_templates(
     templates: Mapping[str, ResourceClaimTemplate],
     fleet: Fleet | None,
 ) -> dict[str, int] | FieldError:
+    """Return the devices that each pod of a podset claims by templates, by resource; or the first error.
+
+    path: the path of the pod spec, for errors.
+    fleet: the devices of the cluster; None to count without them.
+    """
     added: dict[str, int] = {}
     for index, claim in enumerate(podset.template.spec.resource_claims):
         place, name = f"{path}.resourceClaims[{index}]", claim.resource_claim_template_name

@@ -48,7 +48,7 @@ class Cache(Generic[T]):
         return self._objects.get(key)
 
     def all(self) -> list[T]:
-        """Return all objects."""
+        """Return all objects, in the order of their first insertion."""
         return list(self._objects.values())
 
     def __iter__(self) -> Iterator[str]:

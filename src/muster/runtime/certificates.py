@@ -36,7 +36,7 @@ class Credential(Struct, frozen=True):
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate as PEM."""
+        """The certificate as PEM, without its key."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property

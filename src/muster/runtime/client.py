@@ -1,6 +1,6 @@
 """Send the typed verbs of the Kubernetes API over any `Transport`.
 
-Every part of the system reads and writes objects only through `Client`.
+Controllers, nodes and commands read and write objects through `Client`.
 """
 
 from collections import deque

@@ -1,4 +1,4 @@
-"""Provide the time: with `realclock`, this is the only module that reads the machine's clocks.
+"""Provide the time. In servers and commands, only this module and `realclock` read the machine's clocks.
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
 milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`, `Clock.sleep`,

@@ -96,6 +96,11 @@ def ends_line(line: bytes) -> bool:
     return line[STAMP_BYTES:HEAD_BYTES] in _WHOLE
 
 
+def stream_of(line: bytes) -> bytes:
+    """Return the stream of a line of a log, `STDOUT` or `STDERR`; other bytes for a line without a head."""
+    return line[STAMP_BYTES + 1 : HEAD_BYTES - 3]
+
+
 def read_raw(block: bytes) -> Iterator[LineRun | AttemptRecord | Missing]:
     """Yield the parts of a raw log: runs of lines with one time stamp, and records that the node wrote between them."""
     position = 0

@@ -1,4 +1,6 @@
-"""Draw UIDs, generated names and random delays. Only this module reads the machine's random numbers.
+"""Draw UIDs, generated names and random delays.
+
+Only this module reads the machine's random numbers, except that the dashboard draws the secrets of sessions itself.
 
 Without a seed, `Ids` and `Random` draw from the operating system. With a seed they draw the same values in each run, so
 that a run of the whole system can be replayed.

@@ -163,6 +163,10 @@ class Informer(Generic[T]):
         self._on_watch_begun()
 
     async def _watch(self) -> None:
+        """Run one watch, and apply its events to the cache, until the stream ends.
+
+        Raises `TransportError` if nothing arrives for `SILENCE_SECONDS`.
+        """
         is_neighbor = self._client.neighbor is not None
         seconds = self._random.jitter(_NEIGHBOR_WATCH_SECONDS if is_neighbor else WATCH_SECONDS)
         version = self._reflector.version

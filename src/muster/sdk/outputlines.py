@@ -25,7 +25,7 @@ class Lines:
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
         """Accept text that a worker has written to a stream, and pass on the completed lines.
 
-        Text of a stream that is not selected is dropped.
+        Text of a stream that is not selected is dropped, except Muster's own remarks.
         """
         if self._stream not in (b"", stream) and not text.startswith(_SAID):
             return

@@ -89,11 +89,11 @@ class _TaskEnd(asyncio.SubprocessProtocol):
         self._sinks[fd].write(data)
 
     def process_exited(self) -> None:
-        """Set `exited`, because the process has exited."""
+        """Complete the future `exited`, because the process has exited."""
         self.exited.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
-        """Set `drained`, because the pipes are closed."""
+        """Complete the future `drained`, because the pipes are closed."""
         self.drained.set_result(None)
 
 

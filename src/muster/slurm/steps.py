@@ -19,7 +19,7 @@ _CHOOSE = "set CUDA_VISIBLE_DEVICES for each step"
 _LEAST = ("HOME", "PATH", "USER")
 
 # Variables that bash sets itself and that cannot be assigned.
-_FIXED = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
+_FIXED = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
 
 # Gives each task its own share of its node's GPUs.
 _CHOOSE_GPUS = (

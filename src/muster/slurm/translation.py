@@ -120,6 +120,10 @@ class _ScriptOptions:
 
 
 def _make_translation(options: _ScriptOptions, environment: Container[str], *, has_limit: bool) -> Translation:
+    """Return the options of `muster run` and the settings of the script that the `#SBATCH` lines request.
+
+    has_limit: whether the job has a time limit, before which a signal can be sent.
+    """
     nodes, tasks = _lay_out(options)
     per_node = -(-tasks // nodes)
     gpus, gpus_per_task = _count_gpus(options, nodes, tasks, per_node)

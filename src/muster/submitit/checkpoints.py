@@ -35,7 +35,7 @@ class DelayedSubmission:
         return self._result
 
     def done(self) -> bool:
-        """Return whether the call has been made."""
+        """Return whether the call has returned, so that its result is stored."""
         return self._done
 
 

@@ -224,6 +224,12 @@ class _Hooks:
         status: bool = False,
         seconds: int = SECONDS,
     ) -> Json:
+        """Return the entry of a webhook in a configuration.
+
+        policy: what the server does while no webhook responds.
+        condition: a CEL expression for requests that the webhook needs; "" for all.
+        status: whether the webhook is called for the status, too.
+        """
         conditions = [*self._others, *([_make_condition("concerned", condition)] if condition else [])]
         return {
             "name": name,

@@ -1,6 +1,5 @@
 """Gangs that lost members for which there is no room: whole again, or nothing, in bounded time."""
 
-import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -264,7 +263,7 @@ SOME = st.sets(st.integers(0, NODES - 1), max_size=3)
 STEPS = st.lists(st.tuples(SOME, SOME), max_size=4)
 
 
-@settings(max_examples=int(os.environ.get("MUSTER_RECOVERY_EXAMPLES", "30")), deadline=None)
+@settings(max_examples=max(20, settings.default.max_examples // 5), deadline=None)
 @given(WISHES, STEPS)
 def test_after_any_losses_each_gang_is_whole_or_nothing_and_one_runs_if_one_fits(wishes, steps):
     async def scenario():

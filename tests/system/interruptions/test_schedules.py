@@ -14,7 +14,7 @@ from tests.system.interruptions.schedule import ALL_DEEDS, Blow, Schedule, draw,
 pytestmark = pytest.mark.slow
 
 BATCHES = 6
-USUAL, LONG = 17, 3400  # schedules of a batch
+USUAL, LONG = 11, 3400  # schedules of a batch
 
 
 def failures(seeds: range) -> list[str]:

@@ -95,14 +95,14 @@ async def test_many_jobs_of_one_owner_delay_no_other_job(cluster: JobCluster) ->
 @virtual
 async def test_few_writes_for_many_pods(cluster: JobCluster) -> None:
     """Created, bound, running, ended, let go: what nodes and schedulers write is not counted here."""
-    await cluster.create({"completionMode": "Indexed", "completions": 200, "parallelism": 200})
+    await cluster.create({"completionMode": "Indexed", "completions": 100, "parallelism": 100})
     await cluster.bind_all()
     await cluster.rest()
-    for index in range(200):
+    for index in range(100):
         await cluster.finish(index)
     await cluster.rest()
     assert is_over(await cluster.job())
-    assert len(cluster.wire.writes) <= 2 * 200 + 10
+    assert len(cluster.wire.writes) <= 2 * 100 + 10
     await cluster.rest(3600)
     quiet = len(cluster.wire.writes)
     await cluster.rest(3600)

@@ -23,6 +23,7 @@ from muster.simulation.full.engine import FullEngine
 from muster.simulation.outcome.record import SimulationRecord
 from muster.simulation.scenario.changes import list_times
 from muster.simulation.scenario.draws import parse_seconds
+from muster.simulation.scenario.model import Work
 from muster.simulation.scenario.reading import Reading, read_scenario
 from muster.simulation.scenario.workers import list_names, read_workers
 
@@ -67,6 +68,7 @@ class Journal(SimulationRecord):
         super().__init__(works)
         self.events: list[tuple[float, str, Any]] = []
         self.queue_of: dict[str, str] = {}
+        self.demands: dict[str, Any] = {}
 
     def submit(self, name, work, queue, pods, priority, at, run_time, user=""):
         self.events.append((at, "submit", name))
@@ -75,6 +77,7 @@ class Journal(SimulationRecord):
 
     def start(self, job, at, demand=(), nodes=None, pods=None):
         self.events.append((at, "start", self.names[job]))
+        self.demands[self.names[job]] = demand
         super().start(job, at, demand, nodes, pods)
 
     def end(self, job, at, *, over_limit=False):
@@ -155,7 +158,7 @@ class Moment(Struct):
         """Return whether another moment has the same decisions at the same time."""
         # `starts_as` and `locates_as` compare what starts, and where.
         orders = [{what: names for what, names in one.order.items() if what != "locate"} for one in (self, other)]
-        return orders[0] == orders[1] and self.starts_as(other) and self._uses_as(other)
+        return orders[0] == orders[1] and self.starts_as(other) and self.uses_as(other)
 
     def follows_as(self, other: "Moment", *, loose: bool) -> bool:
         """Return whether another moment has the same evictions and admissions, if other jobs may start by them.
@@ -178,7 +181,7 @@ class Moment(Struct):
         same = sorted(evictions[0]) == sorted(evictions[1])
         evicts = loose or brief or "evict" in self.order or "interrupt" in self.order
         same = same and sorted(admissions[0]) == sorted(admissions[1])
-        return bool(evicts) and both[0] == both[1] and same and self._uses_as(other)
+        return bool(evicts) and both[0] == both[1] and same and self.uses_as(other)
 
     def evicts_as(self, other: "Moment") -> bool:
         """Return whether another moment has the same causes and evicts the same jobs, of which there are several.
@@ -210,6 +213,12 @@ class Moment(Struct):
         started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
         return started[0] == started[1]
 
+    def list_other_starts(self, other: "Moment") -> set[str]:
+        """Return the jobs that start in one of two moments with the same decisions; none if the decisions differ."""
+        orders = [{what: names for what, names in one.order.items() if what != "locate"} for one in (self, other)]
+        started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
+        return started[0] ^ started[1] if orders[0] == orders[1] and self.uses_as(other) else set()
+
     def locates_as(self, other: "Moment") -> bool:
         """Return whether the jobs that start go to the same clusters."""
         return self.order.get("locate") == other.order.get("locate")
@@ -223,7 +232,8 @@ class Moment(Struct):
         same = self.order.get("node") == other.order.get("node")
         return same and self.order.get("interrupt") != other.order.get("interrupt")
 
-    def _uses_as(self, other: "Moment") -> bool:
+    def uses_as(self, other: "Moment") -> bool:
+        """Return whether the use of quota changes by as much in all in another moment."""
         uses = (sorted((key, amount) for key, amount in one.use.items() if amount) for one in (self, other))
         return abs(self.at - other.at) <= LATE_SECONDS and len(set(map(repr, uses))) == 1
 
@@ -296,6 +306,10 @@ FIRST = Unclear("another cluster was first")
 BACK = Unclear("the quota of a job that a worker cluster evicted came free before the job was back in its queue")
 OTHER_NODES = Unclear("jobs that lost their nodes together got other ones")
 CAME = Unclear("the jobs that came during a restart came into the queues one after the other")
+SEVERAL_KINDS = Unclear("jobs of several kinds that got quota together had their pods one after the other")
+LIMIT = Unclear("the time limit of a job that lost its nodes to another job begins again")
+EQUAL_PAST = Unclear("LocalQueues with the same past use differ slightly in a cluster")
+DRAWN_VICTIM = Unclear("of jobs that got quota in the same second, the lowest UID is the victim")
 ENDED = Unclear("the quota of the jobs that ended during a restart came free one after the other")
 
 
@@ -307,17 +321,19 @@ def _find_restart(journal: Journal, outages: Iterable[tuple[float, float]]) -> U
     return ENDED if happened.count("end") > 1 else None
 
 
-class _Comparison:
+class Comparison:
     """A comparison of two plays up to their present moments, and where they parted without either being wrong."""
 
     def __init__(self, journal: Journal, reading: Reading, configuration: Configuration) -> None:
         self._journal = journal
+        self._works = {one.name: one for one in reading.scenario.spec.work}
         self._outages = _list_outages(reading)
         self._fair_queues, self._sent_queues = _list_fair_queues(reading), _list_sent_queues(reading)
         clusters = [name for one in reading.scenario.spec.clusters for name in list_names(one)]
         # A cluster asks all clusters at once, too, but they answer one after the other.
         self.draws_homes = len(clusters) > 1 and configuration.multi_kueue.dispatcher_name == ALL_AT_ONCE
         self._other_past = self._other_homes = self._other_nodes = False
+        self._joint_queues = set[str]()  # the ClusterQueues that gave quota to several jobs in one moment
 
     def list_restarts(self, fast: Moment) -> list[tuple[float, float]]:
         """Return the outages that end in a moment: queues come back one after the other, with decisions in between."""
@@ -329,6 +345,8 @@ class _Comparison:
         self._other_nodes = self._other_nodes or len(fast.order.get("interrupt", ())) > 1
         grants = [one.sum_grants(self._fair_queues) for one in (fast, full)]
         self._other_past = self._other_past or grants[0] != grants[1]
+        rows = fast.order.get("admit", ())
+        self._joint_queues |= {queue for (queue, *_), *others in rows if others}
 
     def explain(self, fast: Moment | None, full: Moment | None, restart: Unclear | None) -> Unclear | None:
         """Return why moments may have other decisions; None if there is no reason for that."""
@@ -339,19 +357,75 @@ class _Comparison:
                 return restart
             if self._is_back_late(fast, full):
                 return BACK
-            if self._other_nodes and fast.breaks_others_than(full):
-                return OTHER_NODES
+            if (why := self._explain_starts(fast, full)) is not None:
+                return why
+        if fast is not None and self._had_lost_nodes(fast):
+            return LIMIT
         if self._other_past:
             return Unclear("a job more got quota for a moment, which counts as past use")
-        return FIRST if self._other_homes else None
+        if self._other_homes:
+            return FIRST
+        return self._explain_evictions(fast, full) if fast is not None and full is not None else None
+
+    def _explain_starts(self, fast: Moment, full: Moment) -> Unclear | None:
+        """Return why other jobs may start by the same decisions, or lose their nodes; None if there is no reason."""
+        others = fast.list_other_starts(full)
+        if self._other_nodes and (others or fast.breaks_others_than(full)):
+            return OTHER_NODES
+        if len({self._find_work(name).template.get("kind") for name in others}) > 1:
+            return SEVERAL_KINDS
+        return EQUAL_PAST if self._have_equal_past(others, fast.at) else None
+
+    def _explain_evictions(self, fast: Moment, full: Moment) -> Unclear | None:
+        if self._takes_back(fast, full):
+            return BACK
+        return DRAWN_VICTIM if self._draws_victims(fast, full) else None
+
+    def _find_work(self, name: str) -> Work:
+        return self._works[name.rpartition("-")[0]]
 
     def _is_back_late(self, fast: Moment, full: Moment) -> bool:
-        """Return whether an evicted job of a queue with worker clusters gets its quota again in the fast engine only.
+        """Return whether the quota of an evicted job of a queue with worker clusters goes to another job.
 
         A cluster requeues a workload that a check sent back in a write after that which frees its quota.
         """
         queues = {self._journal.queue_of[name] for name in fast.order.get("evict", ())} & self._sent_queues
-        return fast.is_caused_as(full) and any(fast.sum_grants([one]) - full.sum_grants([one]) for one in queues)
+        return fast.is_caused_as(full) and any(fast.sum_grants([one]) != full.sum_grants([one]) for one in queues)
+
+    def _takes_back(self, fast: Moment, full: Moment) -> bool:
+        """Return whether an evicted job of such a queue takes its quota back from another job, which got it late."""
+        back, evicted = (set(one.order.get("evict", ())) for one in (fast, full))
+        queues = {self._journal.queue_of[name] for name in back} & self._sent_queues
+        followed = {self._journal.queue_of[name] for name in evicted - back}
+        return bool(followed) and back <= evicted and followed <= queues and fast.uses_as(full)
+
+    def _have_equal_past(self, names: Collection[str], until: float) -> bool:
+        """Return whether jobs of one ClusterQueue are in LocalQueues from which as much was started until a moment."""
+        queues = {self._find_work(name).queue for name in names}
+        if len(queues) < 2 or not {self._journal.queue_of[name] for name in names} <= self._fair_queues:
+            return False
+        used = {queue: Counter[Any]() for queue in queues}
+        for at, what, name in self._journal.events:
+            if what == "start" and at < until and (queue := self._find_work(name).queue) in queues:
+                for key, amount in self._journal.demands[name]:
+                    used[queue][key] += amount
+        return len(set(map(repr, map(sorted, map(Counter.items, used.values()))))) == 1
+
+    def _draws_victims(self, fast: Moment, full: Moment) -> bool:
+        """Return whether other jobs of a ClusterQueue that once gave quota to several jobs together are evicted."""
+        causes = [fast.order.get("submit"), full.order.get("submit")], [fast.order.get("end"), full.order.get("end")]
+        evicted = [set(one.order.get("evict", ())) for one in (fast, full)]
+        queues = {self._journal.queue_of[name] for name in evicted[0] | evicted[1]}
+        same = all(one == other for one, other in causes) and abs(fast.at - full.at) <= LATE_SECONDS
+        return same and evicted[0] != evicted[1] and bool(queues) and queues <= self._joint_queues
+
+    def _had_lost_nodes(self, fast: Moment) -> bool:
+        """Return whether a job that ends at its time limit was evicted from its nodes only, and kept its quota."""
+        overdue = fast.order.get("over limit", ())
+        return any(
+            what == "evict" and of in overdue and not (then == "use" and used[-1] < 0)
+            for (_, what, of), (_, then, used) in pairwise(self._journal.events)
+        )
 
 
 def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> str | Unclear:
@@ -360,7 +434,7 @@ def find_difference(file: str, configuration: Configuration = CONFIGURATION) -> 
     if not is_clear(fast):
         return Unclear("two moments are too close to each other to be compared")
     full, full_waiting = play(file, FullEngine, configuration)
-    comparison = _Comparison(fast, read_scenario(file), configuration)
+    comparison = Comparison(fast, read_scenario(file), configuration)
     for one, other in zip_longest(list_moments(fast), list_moments(full)):
         back = [] if one is None else comparison.list_restarts(one)
         restart = _find_restart(fast, back)

@@ -4,7 +4,7 @@ import pytest
 from tests.system.simulation.judge import Unclear, configure, find_difference
 from tests.system.simulation.random_scenarios import RandomScenario
 
-FIRST_SEED, SHORT, LONG = 100, 25, 2000
+FIRST_SEED, SHORT, LONG = 100, 15, 2000
 
 
 def pytest_generate_tests(metafunc):

@@ -4,9 +4,15 @@ import pytest
 from tests.system.simulation.judge import (
     BACK,
     CAME,
+    DRAWN_VICTIM,
     ENDED,
+    EQUAL_PAST,
     FIRST,
+    LIMIT,
     OTHER_NODES,
+    SEVERAL_KINDS,
+    Comparison,
+    Journal,
     Moment,
     Unclear,
     configure,
@@ -15,7 +21,9 @@ from tests.system.simulation.judge import (
 from tests.system.simulation.random_scenarios import RandomScenario
 from tests.system.simulation.test_full_engine import job, kueue, queue, work, write
 
+from muster.api.config.types import ALL_AT_ONCE
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.simulation.scenario.reading import read_scenario
 
 JOB_SET = {
     "apiVersion": "jobset.x-k8s.io/v1alpha2",
@@ -60,6 +68,34 @@ def test_a_job_more_that_got_quota_for_a_moment_counts_as_past_use(tmp_path):
     outcome = find_difference(scenario.write(tmp_path), configure(scenario.dispatcher))
     assert isinstance(outcome, Unclear)
     assert "past use" in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("seed", "outcome"),
+    [
+        pytest.param(214, LIMIT, id="a Job that waits for nodes again ends at its time limit in the fast engine only"),
+        pytest.param(1450, EQUAL_PAST, id="each of two LocalQueues ran one job of two CPUs"),
+        pytest.param(1463, SEVERAL_KINDS, id="two Jobs take the nodes before the pods of a JobSet are there"),
+        pytest.param(1525, OTHER_NODES, id="a job starts where another one got a node in place of a lost one"),
+        pytest.param(767, BACK, id="a job that a worker evicted is late for its own quota, which another gets"),
+        pytest.param(1575, BACK, id="a job gets the quota of one of a lost cluster, which takes it back at once"),
+    ],
+)
+def test_both_engines_may_be_right(tmp_path, seed, outcome):
+    scenario = RandomScenario(seed)
+    assert find_difference(scenario.write(tmp_path), configure(scenario.dispatcher)) == outcome
+
+
+@pytest.mark.parametrize(("admitted", "drawn"), [(2, True), (1, False)], ids=["got quota together", "one by one"])
+def test_which_of_equal_jobs_is_evicted_is_drawn(tmp_path, admitted, drawn):
+    journal = Journal([])
+    journal.queue_of = {"w-0": "q", "w-1": "q"}
+    reading = read_scenario(write(tmp_path, [work("w", [10, 20], 100, queue="q")], queue("q", 1)))
+    comparison = Comparison(journal, reading, configure(ALL_AT_ONCE))
+    before = Moment(10, {"admit": [[("q", "f", "cpu", 1000)] * admitted]})
+    comparison.note(before, before)
+    fast, full = (Moment(100, {"submit": ["top-0"], "evict": [name]}) for name in ("w-0", "w-1"))
+    assert comparison.explain(fast, full, None) == (DRAWN_VICTIM if drawn else None)
 
 
 def make_moment(at, evicted, victims):

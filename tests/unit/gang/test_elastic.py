@@ -391,7 +391,7 @@ def worlds(*, waiting):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(worlds(waiting=(0, 3)))
 def test_sizes_stay_within_bounds_and_looking_changes_nothing(world):
     before = world.capacity.free().copy()
@@ -408,7 +408,7 @@ def test_sizes_stay_within_bounds_and_looking_changes_nothing(world):
     assert resize(world.capacity, world.leaving, world.waiting, elastic_backwards) == changes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(worlds(waiting=(1, 1)))
 def test_others_shrink_only_if_it_suffices_and_no_more_than_is_needed(world):
     world.elastic = {key: gang for key, gang in world.elastic.items() if gang.bound}
@@ -433,7 +433,7 @@ def fitting(capacity, gang):
     return int(np.minimum(capacity.count_fitting(one), gang.count * pods).sum() // pods)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(worlds(waiting=(0, 3)))
 def test_grown_pods_all_fit(world):
     changes = [change for change in world.plan() if change.verb == "Grown"]
@@ -443,7 +443,7 @@ def test_grown_pods_all_fit(world):
     assert isinstance(place(world.capacity, wanted), Placement)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples, deadline=None)
 @given(worlds(waiting=(0, 3)))
 def test_sizes_come_to_rest_and_nobody_shrinks_after_somebody_grew(world):
     grown = False

@@ -335,7 +335,7 @@ def problems(draw):
     return nodes, shapes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(problems())
 def test_a_placement_never_overcommits_and_places_everybody(problem):
     from tests.unit.gang.conftest import make_node, make_pod
@@ -405,7 +405,7 @@ def test_a_decision_that_has_no_effort_left_does_not_call_a_packing_impossible(n
     assert isinstance(place(capacity, pods), Placement)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     cpus=st.lists(st.integers(0, 9), min_size=1, max_size=4),
     sizes=st.lists(st.integers(1, 5), min_size=2, max_size=3, unique=True),

@@ -44,7 +44,7 @@ def decided(capacity: Capacity, world: World) -> set[str]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False))
 def test_a_pod_goes_where_the_plain_rules_let_it(random):
     world = random_world(random)
@@ -117,7 +117,7 @@ def test_a_gang_of_one_shape_is_placed_when_there_is_a_way(seed):
         look(random_world(random), random.randint(2, 4))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False), st.integers(2, 4))
 def test_a_gang_of_one_shape_is_placed_when_there_is_a_way_found_by_search(random, count):
     look(random_world(random), count)

@@ -131,7 +131,7 @@ def of_roles(draw: st.DrawFn) -> tuple[list[int], dict[str, Shape], list[Quorum]
     return draw(st.lists(st.integers(1, 10), min_size=1, max_size=3)), pods, quorums
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(of_roles())
 def test_where_some_of_the_pods_that_are_enough_fit_they_go(problem):
     rooms, pods, quorums = problem

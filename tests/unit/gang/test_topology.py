@@ -236,7 +236,7 @@ def test_like_pods_get_a_domain_whenever_one_takes_them(sizes, level, count, cpu
     assert rooms[used.pop()] == min(enough)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(clusters, st.integers(1, 30))
 def test_who_prefers_a_rack_starts_whenever_there_is_room_in_as_few_racks_as_can_be(sizes, count):
     capacity, shape = racks(*sizes), shape_of(make_pod(cpu="1"))

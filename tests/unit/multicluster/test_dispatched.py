@@ -26,9 +26,13 @@ def one(*, mirror: JobMirror | None = JOBS) -> Dispatched:
     return Dispatched(workload, workload.metadata.owner_references, mirror, ())
 
 
-def job(name: str = "j", workload: str = "w", uid: str | None = "1", *, suspend: bool = False) -> Job:
+def job(
+    name: str = "j", workload: str = "w", uid: str | None = "1", *, suspend: bool = False, gone: bool = False
+) -> Job:
     annotations = {PREBUILT: workload} | ({} if uid is None else {UID: uid})
-    metadata = {"name": name, "namespace": "ns", "annotations": annotations}
+    metadata: dict[str, Any] = {"name": name, "namespace": "ns", "annotations": annotations}
+    if gone:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return msgspec.convert({"metadata": metadata, "spec": {"suspend": suspend, "template": {"spec": {}}}}, Job)
 
 
@@ -59,6 +63,7 @@ def test_where_its_kind_cannot_be_sent_nothing_is_its_own() -> None:
         pytest.param([job()], RemoteJob("w", started=True), id="its own runs"),
         pytest.param([job(suspend=True)], RemoteJob("w"), id="its own waits"),
         pytest.param([job(suspend=True), job("i")], RemoteJob("w", started=True), id="one of its own runs"),
+        pytest.param([job(gone=True)], RemoteJob("w", started=True, is_going=True), id="its own is being deleted"),
         pytest.param([job(uid="2")], RemoteJob("", active=True), id="another's is never counted as started"),
         pytest.param([job(suspend=True), job("k")], RemoteJob("w", active=True), id="another's beside its own"),
     ],

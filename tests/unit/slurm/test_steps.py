@@ -1,5 +1,6 @@
 """Which tasks srun starts, where, and what each of them finds."""
 
+import re
 import shlex
 import subprocess
 
@@ -189,6 +190,16 @@ def test_a_program_may_have_an_equals_sign_in_its_path(here, tmp_path):
 def test_functions_of_bash_reach_the_tasks_of_other_nodes(tmp_path):
     found = plan(["bash", "-c", "greet"], job() | {"BASH_FUNC_greet%%": "() {  echo hello\n}", "UID": "7"}, tmp_path)
     assert run(found, found.tasks[2], here=False) == "hello\n"
+
+
+def test_a_task_starts_although_its_environment_has_the_read_only_variables_of_bash(tmp_path):
+    said = subprocess.run(["bash", "-c", "readonly -p"], capture_output=True, text=True, check=True).stdout
+    fixed = re.findall(r"^declare -\w+ (\w+)=", said, re.MULTILINE)
+    assert "BASH_VERSINFO" in fixed
+    found = plan(["echo", "ran"], job() | dict.fromkeys(fixed, "7"), tmp_path)
+    # /bin/sh of some distributions is bash in this mode, in which the first failed `export` ends the script.
+    words = ["bash", "--posix", "-c", task_text(found, found.tasks[2], here=False)]
+    assert subprocess.run(words, capture_output=True, text=True, check=False).stdout == "ran\n"
 
 
 @pytest.mark.parametrize("here", [True, False])

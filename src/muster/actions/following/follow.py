@@ -241,6 +241,11 @@ class Follower(Struct):
         pods: Informer[Pod],
         queue: QueueWatch | None,
     ) -> Ending:
+        """Report each change of the job until the job has finished, and copy its workers' output; return how it ended.
+
+        first: the job as it was when the follower began.
+        queue: follows the job's Workload; None on a cluster without queues.
+        """
         last: JobState | None = None
         counted: WorkerCounts | None = None
         uid, late, quiet, interruptions = first.metadata.uid, "", False, first.interruptions

@@ -24,10 +24,12 @@ async def explain(
     *,
     kind: Kind[Pod] = POD_LINES,
 ) -> tuple[JobReadings, Sequence[JobLevel]] | None:
-    """Return what was read about a job, and the levels that explain its state; None if the job does not exist.
+    """Return what was read about a job, and its state on each of the levels that a job passes.
+
+    Return None if the job does not exist.
 
     memo: cached results of earlier calls, for a caller that keeps its lists up to date with watches.
-    kind: the representation of pods to read.
+    kind: the view in which pods are read. The default omits the fields that `PodLine` lists.
 
     Raises `ApiError`.
     """

@@ -109,6 +109,7 @@ class Move:
                 await self._write(step)
 
     async def _write(self, step: MoveStep) -> None:
+        """Send the writes of a step. An object that is already created or deleted is no error. Raises `ApiError`."""
         client = self._client
         match step:
             case Try(documents=tried):
@@ -182,7 +183,10 @@ class Move:
 
 
 def _explain_no_leader(engine: Engine | None, namespace: str, lease: str) -> str:
-    """Return the reason why no replica of the engine acquired the Lease, as far as the cluster shows it."""
+    """Return the reason why no replica of the engine acquired the Lease, as far as the cluster shows it.
+
+    engine: None if there is no Deployment of it.
+    """
     if engine is None:
         return f"no engine renews the Lease {namespace}/{lease}, and there is no Deployment of it: run this again"
     why = "; ".join(engine.troubles[:3]) or f"see kubectl -n {engine.namespace} logs deployment/{engine.name}"

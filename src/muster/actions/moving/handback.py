@@ -132,9 +132,11 @@ def _plan_returns(
 
 
 def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveStep]:
-    """Yield the step that removes Muster from the field managers of Kueue's objects.
+    """Yield the step that removes Muster from the field managers of the objects that stay for Kueue.
 
     After that, Kueue's manifest can be applied without conflicts.
+
+    documents: all that Muster installs. Of these, Namespaces, CRDs and objects named `kueue-...` stay.
     """
     live = [
         seen.live[identify_object(each)] | _read_type(each)
@@ -158,7 +160,7 @@ def _plan_releases(seen: MoveState, documents: Sequence[Json]) -> Iterator[MoveS
 def remove_our_managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
     """Return an object's `managedFields` without Muster's entries; None if Muster has no entry.
 
-    before: the entries of the object from before a takeover deleted it.
+    before: the entries of the object from before a takeover deleted it. They come first in the result.
 
     If no entry would remain, the result is a single empty entry, which makes the server clear the field.
     """

@@ -1,4 +1,7 @@
-"""The steps of a move. Each step is one write to the cluster, or a wait. This module only defines them."""
+"""Define the steps that move a cluster from Kueue to Muster, or back. Other modules plan and execute them.
+
+A step writes objects, tries a write in a dry run, or waits.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

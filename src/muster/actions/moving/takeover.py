@@ -2,8 +2,8 @@
 
 The plan tests steps that may fail before it removes anything, and stores what a handback needs. No webhook responds
 between the stop of Kueue's manager and the start of Muster, so the order of the steps keeps that time short. Kueue's
-webhooks are deleted once its pods have terminated and its Lease is free. Muster's documents are applied immediately
-after that.
+webhooks are deleted as soon as its pods have terminated and its Lease is free. Muster's documents are applied
+immediately after that.
 """
 
 from collections.abc import Mapping, Sequence

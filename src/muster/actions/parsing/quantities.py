@@ -1,4 +1,4 @@
-"""Validate quantities of resources that users enter. Pure."""
+"""Validate quantities of resources that users enter, and parse the request and limit of a worker. Pure."""
 
 from collections.abc import Callable
 

@@ -118,16 +118,27 @@ async def _explain_missing_queue(session: Session, name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job that has not finished, in a queue that is to be deleted. is_admitted: it has quota, and keeps it."""
+
+    name: str
+    is_admitted: bool
+
+    def describe_effect(self) -> str:
+        """Return the sentence that says what the deletion of the queue does to the job."""
+        return f"job {self.name} {'continues' if self.is_admitted else 'does not start any more'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Deletion:
-    """The objects to delete with a queue, and the jobs that use them.
+    """The objects to delete with a queue, and the jobs in its LocalQueues.
 
     cluster: the ClusterQueue; None if only a LocalQueue is deleted.
-    using: one sentence for each job that uses the queues.
     """
 
     cluster: ClusterQueue | None
     local: tuple[LocalQueue, ...]
-    using: tuple[str, ...]
+    jobs: tuple[QueuedJob, ...]
 
 
 async def plan_deletion(session: Session, name: str) -> Deletion:
@@ -144,21 +155,20 @@ async def plan_deletion(session: Session, name: str) -> Deletion:
         everywhere = await list_or_none(client, LOCAL_QUEUE)
         local_queues = everywhere if everywhere is not None else (await client.list(LOCAL_QUEUE, namespace)).items
         local = [one for one in local_queues if one.spec.cluster_queue == name]
-    using: list[str] = []
+    jobs: list[QueuedJob] = []
     for queue in local:
-        using += await _describe_jobs(client, queue, namespace)
-    return Deletion(cluster, tuple(local), tuple(using))
+        jobs += await _list_jobs(client, queue, namespace)
+    return Deletion(cluster, tuple(local), tuple(jobs))
 
 
-async def _describe_jobs(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
+async def _list_jobs(client: Client, queue: LocalQueue, namespace: str) -> list[QueuedJob]:
     meta = queue.metadata
-    sentences = []
+    jobs = []
     for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():
         state = find_quota_state(workload)
         if workload.spec.queue_name == meta.name and not state.finished:
-            becomes = "continues" if state.word == "Admitted" else "does not start any more"
-            sentences.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
-    return sentences
+            jobs.append(QueuedJob(display_name(workload.metadata, namespace), state.word == "Admitted"))
+    return jobs
 
 
 async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
@@ -173,7 +183,7 @@ async def delete(client: Client, deletion: Deletion, clock: Clock) -> list[str]:
         sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
     if deletion.cluster is not None:
         await client.delete_object(CLUSTER_QUEUE, deletion.cluster)
-        is_used = any(one.endswith("continues") for one in deletion.using)
+        is_used = any(job.is_admitted for job in deletion.jobs)
         if not is_used:
             await wait_for_result(partial(_is_gone, client, deletion.cluster), clock, _RELEASE_SECONDS)
         later = " when its running jobs have ended" if is_used else ""

@@ -1,6 +1,6 @@
 """The options of `muster up`, as stored in the home directory.
 
-A server writes its options into its home once it is ready. `muster up` and `muster restart` then start the same cluster
+A server writes its options into its home when it is ready. `muster up` and `muster restart` then start the same cluster
 again, and other commands can read the options of the running server. The command line validates the values.
 """
 

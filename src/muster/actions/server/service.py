@@ -1,6 +1,7 @@
 """Install and remove the systemd unit of a server, and query systemd about it.
 
-If systemd refuses a change, nothing has changed. Only `start_unit` and `cancel_starts` start or stop a server.
+If systemd refuses to enable or disable a unit, the file of the unit stays as it was. Only `start_unit` and
+`cancel_starts` start or stop a server.
 """
 
 import os

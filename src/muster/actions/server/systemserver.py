@@ -28,7 +28,10 @@ def find_socket(environ: Mapping[str, str]) -> Path | None:
 
 
 def has_server(environ: Mapping[str, str]) -> bool:
-    """Return whether a system server is here or `MUSTER_SOCKET` is set, even if no server responds."""
+    """Return whether `MUSTER_SOCKET` is set or this machine has the socket of a system server.
+
+    No server needs to respond. Raises `UserError` as `find_socket` does.
+    """
     return bool(environ.get(VARIABLE)) or _find_trusted(environ) is not None
 
 

@@ -42,7 +42,10 @@ _JITTER: Final = 1.2
 
 
 def validate_configuration(written: ConfigurationFile, configuration: Configuration) -> Errors:
-    """Yield all errors in the settings, and in the way that the file spells them."""
+    """Yield all errors in the settings, and in their spellings in the file.
+
+    For example, `timeout` and `timeoutSeconds` exclude each other.
+    """
     for gate, problem in configuration.features.problems():
         yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
     yield from _validate_spellings(written)

@@ -18,6 +18,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import (
     DEFAULT_QUEUE,
     ELASTIC_JOB,
+    JOB_COMPLETIONS_EQUAL_PARALLELISM,
     MAX_EXEC_TIME_SECONDS_LABEL,
     PREBUILT_WORKLOAD_NAME_LABEL,
     PRIORITY_CLASS_LABEL,
@@ -231,6 +232,22 @@ def _find_prebuilt_path(meta: ObjectMeta) -> str:
 
 def _asks_for_size(meta: ObjectMeta) -> bool:
     return meta.annotations.get(ELASTIC_JOB) == "true"
+
+
+# The strings that Go's strconv.ParseBool accepts, with their values.
+_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
+    ("0", "f", "F", "FALSE", "false", "False"), False
+)
+
+
+def parse_boolean(text: str) -> bool | None:
+    """Return the value of a text, as Go's strconv.ParseBool reads it; None if the text is invalid."""
+    return _BOOLEANS.get(text)
+
+
+def ties_completions(annotations: Mapping[str, str]) -> bool:
+    """Return whether partial admission changes a Job's completions when it changes its parallelism."""
+    return parse_boolean(annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, "")) is True
 
 
 def parse_integer(text: str) -> int | None:

@@ -18,15 +18,11 @@ from muster.api.kueue.names import (
     POD_SET_UNCONSTRAINED_TOPOLOGY,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import parse_integer
+from muster.api.managed.jobs import parse_boolean, parse_integer
 from muster.api.status import NO_VALUE
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, required
 
-# The values that Go's strconv.ParseBool accepts.
-_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
 _MOST_LAYERS = 3
 _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTRAINED_TOPOLOGY)
 
@@ -50,7 +46,7 @@ def topology_request(
     return PodSetTopologyRequest(
         required=required_at,
         preferred=preferred_at if required_at is None else None,
-        unconstrained=_BOOLEANS.get(annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY, "")) if one is None else None,
+        unconstrained=parse_boolean(annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY, "")) if one is None else None,
         pod_index_label=index_label,
         sub_group_index_label=groups[0] if groups is not None else None,
         sub_group_count=groups[1] if groups is not None else None,
@@ -65,7 +61,7 @@ def validate_annotations(path: str, annotations: Mapping[str, str], count: int |
     """Yield the errors in the topology annotations of pods.
 
     path: the path of the annotations.
-    count: the number of pods.
+    count: the number of pods; None if it is unknown.
     """
     said = [annotations[way] for way in _WAYS if way in annotations]
     if len(said) > 1:
@@ -76,7 +72,7 @@ def validate_annotations(path: str, annotations: Mapping[str, str], count: int |
             yield from make_errors(_join_path(path, key), value, names.label_key(value))
     yield from _validate_group(path, annotations)
     anywhere = annotations.get(POD_SET_UNCONSTRAINED_TOPOLOGY)
-    if anywhere is not None and anywhere not in _BOOLEANS:
+    if anywhere is not None and parse_boolean(anywhere) is None:
         yield invalid(_join_path(path, POD_SET_UNCONSTRAINED_TOPOLOGY), anywhere, "must be a boolean value")
     yield from _validate_slices(path, annotations, count)
     yield from _validate_several_slices(path, annotations)

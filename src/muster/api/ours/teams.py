@@ -74,7 +74,7 @@ def write_limits(limits: UserLimits) -> str:
 
 
 def find_limit_problems(text: str) -> Iterator[str]:
-    """Yield a sentence for each part of a text of limits that is malformed."""
+    """Yield a sentence for each malformed part of a text of user limits, such as `jobs=4,gpus=2`."""
     for name, amount in _split(text):
         if name not in LIMIT_NAMES:
             yield f"{name!r} is no limit; there are: {', '.join(LIMIT_NAMES)}"

@@ -1,6 +1,7 @@
 """The rules of names, labels, keys and ports.
 
-Each function returns the messages of the rules that a text breaks. Lengths are in bytes.
+Each function returns the messages of the rules that a text breaks; an empty tuple if the text is valid. Lengths are in
+bytes.
 """
 
 import re
@@ -127,7 +128,7 @@ def label_key(value: str) -> Messages:
 
 @_remember
 def label_value(value: str) -> Messages:
-    """Check the value of a label."""
+    """Check the value of a label; return an empty tuple if it is valid."""
     messages = _explain_too_long(value, 63, "bytes")
     if re.fullmatch(_LABEL_VALUE, value):
         return messages

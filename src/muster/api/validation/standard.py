@@ -1,4 +1,4 @@
-"""The shared rules of most kinds: the rules of metadata, and a few rules of the kind."""
+"""Combine the rules of metadata, which most kinds share, with the rules of a single kind."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

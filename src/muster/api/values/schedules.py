@@ -179,7 +179,8 @@ class _Field(NamedTuple):
 class _Matching(NamedTuple):
     """The values that a field of a cron schedule matches.
 
-    is_any: whether it has a `*`; of the two fields for days, only the other one then limits the days.
+    is_any: whether it has a `*` or `?` without a step above 1. Of the two fields for days, only the other one then
+    limits the days.
     """
 
     values: tuple[int, ...]
@@ -221,6 +222,7 @@ def _parse_descriptor(text: str, zone: tzinfo | None) -> Schedule:
 
 
 def _parse_field(text: str, field: _Field) -> _Matching:
+    """Parse a field: ranges, separated by commas. Raises `ScheduleError`."""
     values: set[int] = set()
     is_any = False
     for part in filter(None, text.split(",")):
@@ -231,7 +233,10 @@ def _parse_field(text: str, field: _Field) -> _Matching:
 
 
 def _parse_range(text: str, field: _Field) -> _Matching:
-    """Parse `*`, `N`, `N-M`, each with or without `/STEP`. `N/STEP` goes on to the largest value."""
+    """Parse `*`, `N` or `N-M`, each with or without `/STEP`. Raises `ScheduleError`.
+
+    N is a number, or a name such as `mon`. `?` means `*`. `N/STEP` extends to the largest value.
+    """
     bounds, *steps = text.split("/")
     low, *highs = bounds.split("-")
     is_any = low in ("*", "?")

@@ -58,9 +58,11 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
-    """Decode any value in a body; return the value, and messages about members that occur twice.
+    """Decode a body whose value need not be an object; return the value, and messages about members that occur twice.
 
-    The arguments and errors are the same as for `decode`.
+    kind, strict: as in `decode`.
+
+    Raises `ApiError` (400, 413, 415).
     """
     require_small(body)
     form = _find_format(media_type(content_type))
@@ -99,7 +101,11 @@ class ReadAhead(bytes):
         return ahead
 
     def take(self, form: str) -> tuple[Any, tuple[str, ...]]:
-        """Return the decoded value, which then belongs to the caller. A second call decodes the body again.
+        """Return the value, which then belongs to the caller, and messages about members that occur twice.
+
+        A second call decodes the body again.
+
+        form: `json`, `yaml` or `protobuf`.
 
         Raises the error of the decoding.
         """

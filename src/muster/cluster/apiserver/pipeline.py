@@ -197,6 +197,7 @@ class ApiServer:
         return self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext()
 
     async def _answer(self, exchange: Exchange) -> Answer:
+        """Answer an authorized request: by an endpoint, a resource or a subresource. Raises `ApiError`."""
         request, access, target = exchange.request, exchange.access, exchange.target
         assert access is not None, "it was not refused"
         if exchange.waited:
@@ -225,6 +226,7 @@ class ApiServer:
         return await (self._answer_subresource(call, subresource) if call.subresource else self._answer_resource(call))
 
     async def _answer_resource(self, call: Call) -> Answer:
+        """Answer a request on a resource: by the resource's own action if it has one, otherwise by the verb."""
         if action := self.actions.get(call.resource.name):
             # An object that is not stored cannot be a table. kubectl prefers a table, but accepts the object.
             accepted = [each.strip() for each in call.request.accept.split(",")]

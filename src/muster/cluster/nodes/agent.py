@@ -94,15 +94,15 @@ class ProcessNode:
     state: a directory that belongs to this node, the same after each restart.
     resources: quantities that the node offers instead of the machine's.
     share: the node's index, and the number of equal parts into which the machine is divided.
-    outlive_server: whether containers continue after the server is killed, so that the next server finds them.
-    Otherwise they are killed whenever the server exits.
+    outlive_server: whether containers continue after the server is killed, so that the next server finds them. A stop
+    of the server ends them (see `leave_pods_running`). Otherwise they are killed whenever the server exits.
     defaults: environment variables (PATH, HOME) for pods that do not set them.
     states: the state directories of jobs, which outlive the jobs' pods; None if there are none.
-    guest: the machine's identity if the node joins another cluster. Such a node requests no more than a kubelet may
-    read, and deletes logs with their pods. Its fence (`fence.py`) kills pods after too long without the server.
+    guest: the machine's identity if the node joins another cluster. Such a node reads only what RBAC lets a
+    kubelet read, and deletes logs with their pods. Its fence (`fence.py`) kills pods after too long without the server.
     holder: the holder identity in the node's Lease; by default the node's name.
     lease_seconds: the duration of the Lease.
-    port: the port of the node's HTTPS endpoint; 0 if the node has none, None if no server needs one.
+    port: the port of the node's HTTPS endpoint in its Node object; 0 says that it has none, None omits the field.
     disks: directories besides `state` whose disks need free space before another pod starts.
     find_account: returns the Unix account that runs a pod of a system server, or raises `AccountError`; None if the
     node's own user runs all pods.
@@ -476,6 +476,10 @@ class ProcessNode:
         self._remover.add(self._log_keeper.let_go(record) if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
+        """Bring one pod of this node a step further; return the seconds until its next reconcile, or None.
+
+        A pod is started only if the node is not draining and can accept pods.
+        """
         kit = self._kit
         assert kit is not None, "the controller runs once the node is equipped"
         pod = self.pods.get(key)

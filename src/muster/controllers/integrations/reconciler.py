@@ -158,6 +158,10 @@ class JobReconciler(Reconciler, Generic[T]):
     # One reconcile of one job.
 
     async def _reconcile(self, key: str) -> Result:
+        """Reconcile one job with its Workloads; return the seconds until the next reconcile, or None.
+
+        A job that belongs to another queued job follows that job, and a job that does not queue is left alone.
+        """
         job = self._latest.get(key)
         meta = meta_of(job) if job is not None else ObjectMeta()
         namespace, name = split_key(key)

@@ -170,6 +170,10 @@ class JobController(Reconciler):
     # One Job.
 
     async def _reconcile(self, key: str) -> Result:
+        """Reconcile one Job; return the seconds until its next reconcile, or None.
+
+        Nothing is decided before the caches show all earlier writes to the Job and its pods.
+        """
         job = self._jobs.get(key)
         if job is None or finish(job) is not None or managed_by(job) != self._manages:
             self._memories.pop(key, None)

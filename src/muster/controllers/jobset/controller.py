@@ -182,6 +182,10 @@ class JobSetController(Reconciler):
     # One JobSet.
 
     async def _reconcile(self, key: str) -> Result:
+        """Reconcile one JobSet; return the seconds until its next reconcile, or None.
+
+        Nothing is decided while JobSet's own controller works, or before the caches show all earlier writes.
+        """
         if key == LEASE_NAME:
             return self._check_lease()
         jobset = self._jobsets.get(key)

@@ -86,7 +86,7 @@ class PodGroups(GangSource[Any]):
         return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
     def due(self, carrier: Any | None, members: Members) -> DueTurns:
-        """Return the turns to place: enough pods for the minimum together, then further pods one by one."""
+        """Return the turns (sets of pods to place): enough pods for the minimum together, then further pods singly."""
         reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
@@ -181,7 +181,7 @@ class _Task(Members, frozen=True):
 
     @property
     def tally(self) -> PodCounts:
-        """The number of these pods in each state."""
+        """How many pods of the task are bound, may still get a node, and have succeeded."""
         pending = len(self.unbound) + sum(_waits(pod) for pod in self.others)
         return PodCounts(len(self.bound), pending, self.count_succeeded())
 

@@ -81,7 +81,10 @@ class PodGroupPolicyController(Reconciler):
 
 
 def _matters(old: Pod | None, new: Pod | None) -> bool:
-    """Return whether a change of a pod may change what the policy of its group requires."""
+    """Return whether a change of a pod may change what the policy of its group requires.
+
+    A pod that is new (`old` is None) or deleted (`new` is None) always matters.
+    """
     return old is None or new is None or _extract_counted_fields(old) != _extract_counted_fields(new)
 
 

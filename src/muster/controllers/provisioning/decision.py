@@ -208,6 +208,11 @@ def _judge(
     request: ProvisioningRequest | None,
     now: datetime,
 ) -> AdmissionCheckState:
+    """Return the new state of a check, from the conditions of its ProvisioningRequest.
+
+    config: None if the configuration of the check does not exist.
+    request: None if it does not exist yet.
+    """
     if config is None:
         return set_state(state, CHECK_PENDING, INACTIVE, now)
     if not _list_needs(workload, config):

@@ -112,7 +112,7 @@ class QueueingCache:
 
     @property
     def settings(self) -> AdmissionSettings:
-        """The current settings of admission."""
+        """The settings of the next admission cycle: fair sharing, blocking by readiness, and past usage."""
         blocking = self._definitions.find_blocking(by_workload=self._by_workload)
         fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(
@@ -219,7 +219,10 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Place the workload by its state: in the quota tree, in a queue, or in neither."""
+        """Place the workload by its state: in the quota tree, in a queue, or in neither.
+
+        A workload with an invalid quantity is in neither, and is recorded in `unfit` until it is placed again.
+        """
         key = key_of(obj)
         try:
             self._place_by_state(key, obj)

@@ -114,6 +114,7 @@ class Definitions:
         return read_blocking(text, self._base)
 
     def _on_cluster_queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        """Apply an added, changed or deleted ClusterQueue to the quota tree, and wake workloads that it may help."""
         queue = new if new is not None else old
         assert queue is not None
         if is_only_status(old, new):

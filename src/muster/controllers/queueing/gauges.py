@@ -80,6 +80,7 @@ class QueueGauges:
             yield from self._measure_subtrees(cohorts)
 
     def _measure_queues(self, nodes: list[Node]) -> Iterator[Gauges]:
+        """Yield the gauges of ClusterQueues, except those of single resources."""
         queue = partial(gauges_of, labels=QUEUE_LABELS)
         queues = self._cache.queues
         waiting = {node.name: queues.counts(node.name) for node in nodes}
@@ -138,6 +139,7 @@ class QueueGauges:
         )
 
     def _measure_local_queues(self) -> Iterator[Gauges]:
+        """Yield the gauges of the LocalQueues that the settings select."""
         local = partial(gauges_of, labels=LOCAL_LABELS)
         tallies = list(self._list_local_tallies())
         yield local(
@@ -187,6 +189,7 @@ class QueueGauges:
             )
 
     def _measure_quotas(self, nodes: list[Node]) -> Iterator[Gauges]:
+        """Yield the gauges of ClusterQueues by resource: quotas, their use, and pending requests; also fair shares."""
         resource = partial(gauges_of, labels=("cohort", "cluster_queue", "flavor", "resource"))
         for name, text, usage_of in _HOLDINGS:
             yield resource(

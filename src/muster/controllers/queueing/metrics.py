@@ -379,6 +379,7 @@ class QueueingMetrics:
     # State at a scrape.
 
     def _scrape(self) -> Iterator[Gauges]:
+        """Yield the gauges that are computed at each scrape."""
         yield Gauges(name_metric("build_info"), "The build of Muster", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
         yield from self._gauges()
         yield gauges_of(

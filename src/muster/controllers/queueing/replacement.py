@@ -112,6 +112,11 @@ class NodeReplacement(Reconciler):
                 self._controller.queue.add_after(key, AGAIN_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
+        """Handle the lost nodes of a workload's assignment; return the seconds until the next reconcile, or None.
+
+        If pods are stuck and none runs, the workload is evicted. Otherwise a single lost node is first recorded in the
+        status, and lost nodes are replaced.
+        """
         workload, holder = self._cache.latest(key), self._cache.tree.holder(key)
         if holder is None:
             self._named_until.pop(key, None)

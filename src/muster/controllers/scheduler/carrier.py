@@ -61,7 +61,10 @@ class Carriers:
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, DueTurns]:
-        """Return the carrier of a gang, and the pods of the gang that are due to be placed now, as turns."""
+        """Return the carrier of a gang, and the gang's turns: sets of pods to place now, each of them together.
+
+        The carrier is None if the cache contains none, or if no pod of the gang waits for a node.
+        """
         gang = roster.gangs.get(key)
         if gang is None or not gang.unbound:
             return None, DueTurns()

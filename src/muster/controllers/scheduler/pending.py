@@ -176,7 +176,7 @@ class PendingGangs:
         self._waiting[key] = waiter
         self._order.add(key, waiter.criteria)
         self._classes.add(key, waiter.alike, waiter.criteria)
-        self._swept.add(key)  # the caller tries this gang
+        self._swept.add(key)  # the caller tries this gang, so `next_alike` skips it until the next sweep
 
     def forget(self, key: str) -> bool:
         """Remove a gang with its nominated room and reservation; return whether it was waiting."""

@@ -76,7 +76,7 @@ _DEFAULT = Scheduling()
 class Scheduler(Reconciler):
     """The controller that schedules the pods whose `schedulerName` is one of `names`.
 
-    sources: the sources of gangs; the first source that claims a pod decides its gang.
+    sources: the sources of gangs; the first source that returns a key for a pod decides its gang.
     runs_jobs: whether the Job controller of this cluster is Muster's, which counts no interruption as a failure.
     queues_recover: whether the queue of a gang that stays broken evicts its workload, which ends all its pods.
     matches: returns whether a device matches an expression of a class or a claim.
@@ -284,7 +284,7 @@ class Scheduler(Reconciler):
         self._state.shrunk.discard(key)
 
     def _split_turns(self, due: DueTurns) -> Iterator[Turn]:
-        """Yield a gang's turns: groups of its due pods that are placed together.
+        """Yield a gang's turns: sets of its due pods, each of which is placed together.
 
         While nodes are reserved for some gang, each pod for a Job's next completions has a turn of its own.
         """
@@ -326,7 +326,7 @@ class Scheduler(Reconciler):
         return SHRINK_SECONDS if again else None
 
     def _make_ask(self, key: str, turn: Turn, carrier: Carrier | None) -> GangTurn | None:
-        """Return the request for a turn; None if some of its pods were deleted or bound in the meantime."""
+        """Return the request for a turn of a gang; None if some of its pods were deleted or bound in the meantime."""
         capacity, gang = self._state.roster.capacity, self._state.roster.gangs.get(key)
         if gang is None or not all(pod.metadata.uid in gang.unbound for pod in turn.pods):
             return None
@@ -336,7 +336,7 @@ class Scheduler(Reconciler):
         return GangTurn.of(key, gang, turn, carrier, capacity, closed, self._state.roster.devices.ask)
 
     async def _place(self, ask: GangTurn) -> bool:
-        """Decide about a turn, and bind its pods together if they may start; return whether they were bound.
+        """Decide about the pods of a turn, and bind them together if they may start; return whether they were bound.
 
         No `await` separates the decision from the assignment of room, so that no other task changes the state in
         between.

@@ -125,7 +125,7 @@ def encode_event(name: str, data: object) -> bytes:
 async def read_last_lines(client: Client, job: JobRecord, excerpt: Excerpt) -> list[PrintedLine]:
     """Return the last existing lines of a job's output, and remarks about missing output.
 
-    Raises `ApiError`, `TransportError`, `LookupError`.
+    Raises `ApiError`, `TransportError`.
     """
     tray = Tray()
 

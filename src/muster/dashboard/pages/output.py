@@ -26,9 +26,12 @@ _FILTERS = ("rank", "index", "search")
 
 
 async def view_output(visit: Visit) -> Mapping[str, Any]:
-    """Return the template values of a job's output page; with `plain`, the last lines, for browsers without scripts.
+    """Return the template values of a job's output page.
 
-    Raises `PageError`, `ApiError`.
+    With the query parameter `plain`, they contain the last lines, or all lines that match `search`, for browsers
+    without scripts.
+
+    Raises `PageError`, `ApiError`, `TransportError`.
     """
     job, only = await _read_job(visit), _read_filters(visit)
     excerpt, note = _choose(job, only)
@@ -52,7 +55,7 @@ async def view_output(visit: Visit) -> Mapping[str, Any]:
 async def answer_stream(visit: Visit) -> Stream:
     """Respond with the lines as server-sent events; after a deletion of the job, with an event about its successor.
 
-    Raises `PageError`, `ApiError`.
+    Raises `PageError`, `ApiError`, `TransportError`.
     """
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     chunks: AsyncIterator[bytes]
@@ -68,7 +71,10 @@ async def answer_stream(visit: Visit) -> Stream:
 
 
 async def answer_download(visit: Visit) -> Stream:
-    """Return the whole output of a job, or of the selected workers, as a file. Raises `PageError`, `ApiError`."""
+    """Return the whole output of a job, or of the selected workers, as a file.
+
+    Raises `PageError`, `ApiError`, `TransportError`.
+    """
     job, only = await _read_job(visit), _read_filters(visit)
     ranks = _parse_workers(job, only)
     chosen = "".join(f"-{one}" for one in (only["rank"] or only["index"],) if one).replace(",", "_")
@@ -79,7 +85,7 @@ async def answer_download(visit: Visit) -> Stream:
 
 
 async def _read_job(visit: Visit) -> JobRecord:
-    """Return the job that the address names. Raises `PageError` if it does not exist, and `ApiError`."""
+    """Return the job that the address names. Raises `PageError` if it does not exist; `ApiError`, `TransportError`."""
     namespace, name = read_names(visit)
     try:
         return await get_job(visit.viewer.client, name, namespace)

@@ -163,14 +163,15 @@ class Copy(Client):
             await asyncio.shield(self._checking)
 
     async def _drop_denied(self) -> None:
-        """Check the viewer's right to each list that pages show; drop a list if the right is refused.
+        """Check the viewer's right to each list that has arrived; drop a list if the right is refused.
 
-        A list whose right the server has not confirmed for a minute is dropped, too.
+        A list whose right the server has not confirmed for a minute is dropped, too. A dropped list fails with the
+        error for ten seconds. After that, its next use requests it again.
         """
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 # The oldest answer first: if the time is too short for all, the next check begins with the others.
-                for key, followed in sorted(self._select_shown(), key=lambda shown: shown[1].vouched):
+                for key, followed in sorted(self._select_arrived(), key=lambda arrived: arrived[1].vouched):
                     try:
                         await self._ask_right(key)
                     except ApiError as error:
@@ -182,12 +183,12 @@ class Copy(Client):
         except TimeoutError:
             self._doubt_unasked(TransportError(_NO_ANSWER))
 
-    def _select_shown(self) -> Sequence[tuple[ListKey, _Followed]]:
+    def _select_arrived(self) -> Sequence[tuple[ListKey, _Followed]]:
         return [(key, one) for key, one in self._followed.items() if one.settled.is_set() and one.error is None]
 
     def _doubt_unasked(self, error: TransportError) -> None:
         """Drop the lists that have been unconfirmed for too long, because the server does not respond."""
-        for key, followed in self._select_shown():
+        for key, followed in self._select_arrived():
             self._doubt(key, followed, error)
 
     def _doubt(self, key: ListKey, followed: _Followed, error: ApiError | TransportError) -> None:

@@ -273,6 +273,10 @@ def _add_even(
     closed: list[tuple[str, Mask]],
     rules: list[Rule],
 ) -> None:
+    """Add the rule of a topology spread constraint.
+
+    If the shape's own pods do not count for it, the rule closes nodes once, and is added to `closed` instead.
+    """
     places = around.capacity.places(spread.topology_key)
     counting = around.get_or_find(
         ("counting", shape, spread), lambda: _find_counting_nodes(around, shape, spread, spreads)

@@ -32,7 +32,7 @@ class Selection(Struct, frozen=True):
 
     @property
     def resource(self) -> str:
-        """The human-readable name of the selection as a resource of nodes."""
+        """The selection as a resource of nodes, in words: `devices of class gpu.nvidia.com with SELECTORS`."""
         text = f"{'all ' if self.whole else ''}devices of class {self.device_class}"
         if self.selectors:
             text += f" with {' && '.join(self.selectors)}"

@@ -76,7 +76,7 @@ class JobState(Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether the state is final."""
+        """Whether the job has ended: it completed, failed or was cancelled."""
         return self.word in ("Completed", "Failed", "Cancelled")
 
     @property
@@ -236,6 +236,10 @@ def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
 
 
 def _find_state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:
+    """Return the state of a job. The first rule that applies decides, from the job's end to its running pods.
+
+    quota_state: the state of the job in its queue; None for a job without a queue.
+    """
     wanted = job.wanted
     live = [pod for pod in pods if not is_finished(pod)]
     done = job.succeeded + sum(1 for pod in live if is_ready(pod))

@@ -37,7 +37,10 @@ class QuotaRoom:
             limit_tree(self._tree, queues, flavors, nodes)
 
     def update(self, reason: str, workload: Workload, cluster_queue: str) -> str:
-        """Return the reason of a waiting workload with the amounts that are missing now, as far as they are known."""
+        """Return the reason of a waiting workload with the amounts that are missing now.
+
+        Amounts that are not known stay unchanged.
+        """
         return update_lack(reason, self.find_needs(workload, cluster_queue))
 
     def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:

@@ -115,7 +115,7 @@ class QuotaState(Struct, frozen=True, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether the state is final."""
+        """Whether the Workload has finished, with success or not."""
         return self.word in ("Completed", "Failed")
 
     @property

@@ -1,4 +1,4 @@
-"""Read the objects that a user may see who has rights in one namespace only.
+"""Read the objects that the user may see, even if the user has rights in one namespace only.
 
 Each function reads the whole cluster, or else the user's own namespace, and returns which of both it read.
 """

@@ -151,7 +151,7 @@ class JobSetRecord(JobRecord, frozen=True):
         return f"{names.JOBSET_NAME}={self.metadata.name}"
 
     def owns(self, pod: Pod) -> bool:
-        """Return whether the pod has the label with the JobSet's UID.
+        """Return whether the pod has a controller, and the label with the JobSet's UID.
 
         Owner references do not suffice, because a JobSet's Jobs may be deleted before their pods.
         """

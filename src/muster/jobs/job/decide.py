@@ -71,6 +71,7 @@ class _Decision(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None, *, closing: bool) -> "_Decision":
+        """Count the ended pods, and decide how the Job ends or how many pods it creates and deletes."""
         terms, census = JobTerms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
         status = _set_start(settle_counted(job.status, census), terms, moment)
@@ -93,6 +94,10 @@ class _Decision(Struct, frozen=True):
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
 
     def plan(self, outcome: Outcome | None) -> JobPlan:
+        """Return the plan: pods to create and delete, and the status to store.
+
+        outcome: the result of the creations and deletions; None before them, when they are assumed to succeed.
+        """
         # The pods of a failing Job are counted before their finalizers go; surplus pods never count.
         untrack = self.verdict is None or self.verdict.success
         delete = tuple(self._plan_deletion(member, untrack=untrack) for member in self.resize.delete)

@@ -88,7 +88,8 @@ def has_world(job: Job) -> bool:
 def find_current_world(job: Job, pods: Iterable[Pod] = ()) -> World:
     """Return the current world of an elastic Job.
 
-    It is the newest world that the Job or its pods record, or the next one if the Job's size differs from that.
+    It is the newest world that the Job or its pods record, or the next one if the Job's size differs from that. If
+    neither records one, the world has epoch 1.
     """
     # A pod that waits for quota has a world that may never take effect, and no worker has read it.
     metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))

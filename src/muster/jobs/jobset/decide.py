@@ -131,6 +131,10 @@ class _Decision(Struct, frozen=True):
         return self._delete_members(plan, (*census.active, *census.previous, *census.surplus))
 
     def _plan_running(self, plan: JobSetPlan, record: StatusRecord) -> JobSetPlan:
+        """Add to a plan the work for a JobSet that continues: Jobs to change and create, their Service and claims.
+
+        record: the status so far, with its events.
+        """
         jobset, owner = self.jobset, JOB_SET.refer_to_controller(self.jobset.metadata)
         if is_suspended(jobset) and is_used(jobset):
             return replace(plan, status=replace(record.status, group_scheduling=begin_next_epoch(jobset)))

@@ -41,10 +41,10 @@ def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def says_it_runs(status: JobSetStatus) -> bool:
-    """Return whether the status says that the JobSet's pods may run.
+    """Return whether the status lists the roles and does not say Suspended.
 
-    The status says so before the first Job runs, and until the last Job is suspended. The JobSet holds quota exactly
-    during that time.
+    That is so from before the first Job runs until the last Job is suspended, and after an end without a suspension. A
+    JobSet that is being suspended keeps its quota as long as this is true.
     """
     return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 

@@ -41,8 +41,8 @@ _ANNOTATIONS = (VOLCANO_GROUP_NAME_ANNOTATION, GROUP_NAME_ANNOTATION)
 def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> GroupReference | None:
     """Return the group that a pod names; None if it names none.
 
-    A pod may name groups in several ways; the first way in the order of `By` decides. If the ways name different
-    groups, the result has a `problem`.
+    A pod may name groups in several ways; the first way with a name, in the order of `By`, decides. If the ways
+    name different groups, the result has a `problem`.
 
     ways: the ways to consider.
     """
@@ -76,7 +76,7 @@ def _names_no_group(pod: Pod) -> bool:
 
 
 def _list_references(pod: Pod) -> Iterator[tuple[By, str, str]]:
-    """Yield the way, the key and the name of each group that a pod names, in order of precedence.
+    """Yield the way, the key and the name of each group that a pod names, in the order of `By`.
 
     An empty label names no group, but an empty annotation is yielded, so that the caller can report it.
     """

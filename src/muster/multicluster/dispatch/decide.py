@@ -150,7 +150,7 @@ def _find_end_cluster(view: DispatchView) -> Remote | None:
         return None
     name = view.home or view.workload.status.cluster_name
     ended_remote = next((remote for remote in view.remotes if remote.cluster == name and remote.has_ended), None)
-    return ended_remote if ended_remote is not None and not _is_strange(ended_remote, view.workload) else None
+    return ended_remote if ended_remote is not None and not _has_mismatched_job(ended_remote, view.workload) else None
 
 
 def _is_finished(workload: Workload) -> bool:
@@ -179,7 +179,7 @@ def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSett
     if not is_true(home.workload.status.conditions, ADMITTED) or is_true(home.workload.status.conditions, EVICTED):
         return _plan_after_remote_eviction(plan, view, home, now)
     plan = _plan_alignment(plan, view.workload, home.cluster, home.workload)
-    if home.job is None or _is_strange(home, view.workload):  # delete jobs elsewhere first
+    if home.job is None or _has_mismatched_job(home, view.workload):  # delete jobs elsewhere first
         held = any(remote.may_run for remote in view.remotes if remote is not home and remote.lost_since is None)
         return plan if held else replace(plan, mirror=home.cluster)
     return _plan_running(replace(plan, mirror=home.cluster), view, home, now)
@@ -199,7 +199,7 @@ def _plan_after_clone_finished(
     """Plan for a finished clone at home: finish the workload, or restart it if its own job did not finish."""
     if finished.reason == OUT_OF_SYNC:
         return _plan_out_of_sync(plan, view, home, finished, now)
-    if _is_strange(home, view.workload):  # another job may have ended
+    if _has_mismatched_job(home, view.workload):  # another job may have ended
         return _plan_after_clone_gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
     return _plan_end(plan, view, home, finished, now)
 
@@ -290,7 +290,7 @@ def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: dateti
     if home.is_empty:
         return replace(plan, home="")
     clone = home.workload
-    if home.job is None or _is_strange(home, view.workload) or clone is None:
+    if home.job is None or _has_mismatched_job(home, view.workload) or clone is None:
         return replace(plan, remove=(*plan.remove, home.cluster))
     finished = find_true(clone.status.conditions, FINISHED)
     if finished is not None and finished.reason != OUT_OF_SYNC:  # the job ended before it was stopped
@@ -375,10 +375,14 @@ def _is_able(remote: Remote) -> bool:
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
     """Return whether the objects in a cluster must be deleted.
 
-    That is so if the cluster is not chosen for the workload, if the job belongs to another workload, or if the clone is
-    outdated, has finished or can never get quota again.
+    That is so if the cluster is not chosen for the workload, if the job belongs to another workload or is already being
+    deleted, or if the clone is outdated, has finished or can never get quota again.
     """
-    if _is_strange(remote, workload) or not remote.chosen_for:
+    if (
+        _has_mismatched_job(remote, workload)
+        or not remote.chosen_for
+        or (remote.job is not None and remote.job.is_going)
+    ):
         return True
     clone = remote.workload
     if clone is None:
@@ -386,7 +390,7 @@ def _is_leftover(remote: Remote, workload: Workload) -> bool:
     return is_another(workload, clone) or is_true(clone.status.conditions, FINISHED) or _was_told_to_stop(clone)
 
 
-def _is_strange(remote: Remote, workload: Workload) -> bool:
+def _has_mismatched_job(remote: Remote, workload: Workload) -> bool:
     """Return whether the worker has a job with this manager's label that belongs to another workload."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 

@@ -58,7 +58,7 @@ def renew(lead: Lead, admitted_at: datetime | None) -> Lead:
 
 
 def end(lead: Lead) -> Lead:
-    """Return the head start with a `since` so early that it is over."""
+    """Return the head start, ended at once: with a `since` that is so early that the head start is over."""
     return replace(lead, since=lead.since - LONGEST_HEAD_START)
 
 

@@ -21,12 +21,14 @@ class RemoteJob(Struct, frozen=True):
     started: whether it runs or has run.
     ended: whether it has finished.
     active: whether some of its pods have not finished.
+    is_going: whether it is being deleted before it has finished.
     """
 
     workload: str
     started: bool = False
     ended: bool = False
     active: bool = False
+    is_going: bool = False
 
 
 class Remote(Struct, frozen=True):
@@ -79,7 +81,10 @@ class Remote(Struct, frozen=True):
 
 
 class Lead(Struct, frozen=True):
-    """The head start of one nominated cluster before the others (`dispatch.lead`). since: its start."""
+    """The head start of a nominated cluster: until it ends, only this cluster gets a clone (`dispatch.lead`).
+
+    since: when the head start began.
+    """
 
     cluster: str
     since: datetime

@@ -188,7 +188,11 @@ class ClusterController(Reconciler):
         *,
         directory: Path = kubeconfigs.DIRECTORY,
     ) -> None:
-        """Make the controller. directory: where kubeconfig files must be, unless the feature gate for that is off."""
+        """Make the controller.
+
+        around: the settings that all workers share.
+        directory: where kubeconfig files must be, unless the feature gate MultiKueueKubeConfigPathValidation is off.
+        """
         super().__init__(manager, workers=WORKERS)
         features = configuration.features
         self._manager = manager

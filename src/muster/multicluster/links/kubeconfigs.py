@@ -58,7 +58,7 @@ def read_trusted(data: bytes, source: str, context: str = "") -> "ConnectionConf
 def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
     """Raise `UntrustedKubeconfigError` unless a configuration is only a connection to a valid host.
 
-    plugin: whether the administrator has configured the credential program, so that it is allowed.
+    plugin: whether the user of the configuration is only the administrator's credential program, which is allowed.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError, UserConfig, require_inline
 

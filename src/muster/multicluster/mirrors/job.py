@@ -1,6 +1,6 @@
 """Mirror Jobs whose `spec.managedBy` names MultiKueue. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from muster.api.batch import (
 )
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER
+from muster.api.managed.jobs import ties_completions
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, World, is_elastic
 from muster.jobs.job import world as worlds
 from muster.jobs.job.conditions import finish
@@ -34,7 +35,7 @@ _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_L
 
 
 def make_resize_operations(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
-    """Return the JSON patch that gives a Job spec the size of another spec; a missing size counts as 1.
+    """Return the JSON patch that gives a Job spec the size of another spec; a missing size is written as 1.
 
     path: the path of the patched spec in its object.
     here: the spec with the desired size.
@@ -59,6 +60,16 @@ def cap_parallelism(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
         return spec
     size, tied = podsets[0].count, spec.completion_mode == INDEXED and spec.completions == spec.parallelism
     return replace(spec, parallelism=size, completions=size if tied else spec.completions)
+
+
+def _undo_partial_admission(spec: JobSpec, size: int, annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that give a Job the size of its podset again; {} if the manager has not made it smaller.
+
+    The worker decides by itself how many of the pods get quota, and refuses a Job of the smallest size.
+    """
+    if pods_at_once(spec) >= size:
+        return {}
+    return {"parallelism": size} | ({"completions": size} if ties_completions(annotations) else {})
 
 
 class JobMirror(Mirror[Job]):
@@ -117,6 +128,8 @@ class JobMirror(Mirror[Job]):
         if is_elastic(annotations):
             sized = cap_parallelism(msgspec.convert(spec, JobSpec), podsets)
             spec |= {"parallelism": sized.parallelism, "completions": sized.completions}
+        elif len(podsets) == 1 and podsets[0].min_count is not None:
+            spec |= _undo_partial_admission(msgspec.convert(spec, JobSpec), podsets[0].count, annotations)
         if bounded and spec.get("completionMode") == INDEXED:  # the worker's engine tells the pods their world
             annotations |= worlds.make_world_annotations(World(spec["completions"] or 0, 1))
         template = spec.setdefault("template", {})

@@ -39,9 +39,9 @@ class PodMirror(Mirror[Pod]):
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
         """Return the merge patch of the local pod's status: the copy's status except the fields of the pod's node.
 
-        The local pod keeps its gate, and autoscalers ignore such pods. If the copy was asked to terminate, its status
-        is not shown; after it has finished, the local pod gets the status of a new pod. If the local pod has finished,
-        return {}.
+        The local pod keeps its gate, and autoscalers ignore such pods. If the copy was asked to terminate and has not
+        succeeded, its status is not shown; after it has finished, the local pod gets the status of a new pod. If the
+        local pod has finished, return {}.
         """
         if self.has_ended(local):
             return {}

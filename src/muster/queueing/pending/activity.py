@@ -87,6 +87,7 @@ def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
 def _find_obstacles(
     spec: QueueSpec, flavors: Mapping[str, FlavorSpec], checks: Mapping[str, AdmissionCheck]
 ) -> list[tuple[str, str]]:
+    """Return the reasons why a ClusterQueue is inactive, each with a message; empty if it is active."""
     used = dict.fromkeys(name for group in spec.groups for name in group.flavors)
     existing = {name: checks[name] for name in sorted(spec.checks) if name in checks}
     multi = _filter_by_controller(existing, MULTI_KUEUE_CONTROLLER)

@@ -219,12 +219,12 @@ class PendingQueue:
             del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
 
     def stop(self, local_queue: str) -> None:
-        """Remove the workloads of a LocalQueue that was just stopped from the order. They continue to wait."""
+        """Remove the workloads of a LocalQueue that was just stopped from `everyone`. They continue to wait."""
         for place in self.local[local_queue]:
             self.everyone.remove(place)
 
     def resume(self, local_queue: str) -> None:
-        """Put the workloads of a LocalQueue that was resumed back into the order."""
+        """Give the workloads of a LocalQueue that was resumed their positions in `everyone` again."""
         self.everyone.update(self.local[local_queue])
 
     def put_into_class(self, waiter: Waiter) -> None:

@@ -83,7 +83,7 @@ class RecentUsage(Struct, frozen=True):
 
     @property
     def penalty(self) -> dict[str, float]:
-        """The sum of all penalties."""
+        """The amount of each resource in all penalties: usage that no sample has measured yet."""
         total: dict[str, float] = {}
         for penalty in self.penalties.values():
             total = _add_amounts(total, penalty)

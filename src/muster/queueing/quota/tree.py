@@ -85,7 +85,7 @@ class Node:
 
     @property
     def weight(self) -> Fraction:
-        """The weight for fair sharing."""
+        """The weight of the node among its siblings in fair sharing; 1 by default."""
         return self.spec.weight if self.spec is not None else Fraction(1)
 
     @property

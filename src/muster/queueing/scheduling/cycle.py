@@ -184,6 +184,12 @@ class _Cycle:
         return self._outcome.nominations >= self._most
 
     def run(self, limit: float) -> CycleOutcome:
+        """Decide about the heads until all are decided or the limit is reached; return the decisions.
+
+        Changes of the tree are undone at the end, except admissions.
+
+        limit: how many nominations may follow the first nomination of each head.
+        """
         self._queues.advance(self._now)
         self._wake()
         heads = self._find_queues_to_try()
@@ -376,6 +382,10 @@ class _Cycle:
         )
 
     def _serve(self, nomination: Nomination) -> None:
+        """Decide about one head: admit it, preempt for it, or reserve quota for it.
+
+        If its nomination may be outdated, nominate it again, and decide later.
+        """
         node, cohorts = nomination.node, self._get_cohort_tree(nomination.node)
         best = nomination.found
         if nomination.ledger != self._tree.ledger.version and best.fits and best.assignment.places:
@@ -400,6 +410,7 @@ class _Cycle:
             self._reserve(nomination, cohorts)
 
     def _serve_fitting(self, nomination: Nomination, cohorts: CohortTree) -> None:
+        """Admit a workload that fits. If it fits only after victims of others end, reserve its quota until then."""
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         if not self._fits_now(node, assignment, cohorts):
             alternative = self._nominate_beside_victims(workload, cohorts)
@@ -452,6 +463,10 @@ class _Cycle:
         self._enter(node.name)
 
     def _preempt(self, nomination: Nomination, cohorts: CohortTree) -> None:
+        """Record a preemption, and reserve the quota and domains for its workload, which waits as the head (parked).
+
+        If elastic workloads shrink instead, no workload is preempted.
+        """
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         decision = CyclePreemption(workload, assignment, nomination.found.victims)
         migrates = nomination.found.migrates

@@ -255,9 +255,9 @@ class StartForecast(Struct):
         return estimate_rest(self.runs.get(holder.key, RunTime()), max(ran, timedelta()), strict=strict)
 
     def _pass_time(self) -> bool:
-        """Advance to the next end of a workload, whose quota is then free, or to the next retry.
+        """Advance to the next end of a workload, whose quota is then free, or to the next end of a backoff.
 
-        Return False if there is neither.
+        Return False if there is neither. At the end of its backoff, a workload is tried again.
         """
         wake = self.queues.next_wake
         end = self._find_next_end()

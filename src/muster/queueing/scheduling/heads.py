@@ -48,7 +48,12 @@ class CohortTree(Struct, eq=False):
             freed[fr] = freed.get(fr, 0) + amount
 
     def watch(self, nomination: Nomination) -> None:
-        """Store the nomination of a ClusterQueue's head, and up to which growth of usage in the tree it stays valid."""
+        """Store the nomination of a ClusterQueue's head, and at which growth of usage `grow` returns it.
+
+        A nomination that fits stays valid until usage in the tree has grown beyond the slack. An improvable one is made
+        again after any growth of a flavor and resource that the workload needs, because a workload to preempt may
+        appear there.
+        """
         node = nomination.node
         self.heads[node.name] = nomination
         if not nomination.found.fits:

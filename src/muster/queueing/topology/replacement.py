@@ -93,6 +93,7 @@ def replace_node(
     pods = _count_pods(remaining, number, len(room))
     count = lost_of(places, lost)
     request, last = podset.topology or ANYWHERE, len(field.levels) - 1
+    # Of the slices that the lost node leaves incomplete, the narrowest decide.
     broken = next(((level, size) for level, size in request.slices[::-1] if count % size), None)
     ask = ask_of(request, flavor.levels or (), count, leader=False) if broken is None else None
     if not isinstance(ask, search.SearchParameters):
@@ -128,7 +129,7 @@ def _find_incomplete(label: str, size: int, levels: Sequence[DomainLevel], pods:
 
 
 def _find_nearby(request: TopologyRequest, levels: Sequence[DomainLevel], pods: Ints) -> Iterator[Mask]:
-    """Yield the domains to search, the nearest to the other pods first."""
+    """Yield the domains to search, as masks of the lowest domains, the nearest to the other pods first."""
     if pods.any() and request.level:
         level = [each.label for each in levels].index(request.level)
         for narrow in [level] if request.how == "required" else range(level, -1, -1):

@@ -50,7 +50,7 @@ class SearchParameters(Struct, frozen=True):
 
     @property
     def slices(self) -> int:
-        """The number of slices."""
+        """The number of slices into which the pods are divided: `count` divided by `slice_size`."""
         return self.count // self.slice_size
 
 
@@ -109,6 +109,7 @@ class _Search:
         self._rooms = _sum_up(levels, room, led, ask)
 
     def run(self) -> DomainChoice | Short:
+        """Choose domains of one level, then level by level the domains inside them that get pods."""
         ask, last = self._ask, len(self._levels) - 1
         fit = self._find_level(ask.level)
         if isinstance(fit, Short):
@@ -135,6 +136,7 @@ class _Search:
         chosen: list[int] = []
         for domain in above:
             below = np.flatnonzero(self._levels[level].parents == domain)
+            # As upstream, the domains are sorted before their inner slices are counted: the least room for pods first.
             order = self._sort(level, below)
             if size > 1:
                 rooms.slices[below] = rooms.pods[below] // size
@@ -274,6 +276,7 @@ def _sum_up(levels: Sequence[DomainLevel], room: Ints, led: Ints, ask: SearchPar
 
 
 def _sum_parents(below: _Rooms, level: int, levels: Sequence[DomainLevel], ask: SearchParameters) -> _Rooms:
+    """Return the rooms of a level, from the rooms of the next narrower level. There, only whole inner slices count."""
     size, parents = len(levels[level].names), levels[level + 1].parents
     inner = ask.inner.get(level + 1, 1)
     if not ask.leader:
@@ -327,6 +330,7 @@ def fitting_inside(
 
 
 def _sum_to_level(levels: Sequence[DomainLevel], amounts: Ints, start: int, end: int) -> Ints:
+    """Return the amounts of the domains of level `start`, summed up by the domains of the wider level `end`."""
     for level in range(start, end, -1):
         amounts = sum_by_number(levels[level].parents, amounts, len(levels[level - 1].names))
     return amounts

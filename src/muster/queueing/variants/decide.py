@@ -301,6 +301,7 @@ def _mirror_variants(family: Family, now: datetime) -> Iterator[WorkloadChange]:
 
 
 def _mirror_none(family: Family, now: datetime) -> Iterator[WorkloadChange]:
+    """Yield the changes of a parent without an admitted variant: evict or deactivate it, or explain its wait."""
     parent = family.parent
     if has_quota(parent):
         yield _write_status(parent, evict(parent.status, CONCURRENT_ADMISSION, _NO_VARIANT, now))

@@ -61,7 +61,7 @@ class Family(Struct, frozen=True):
 
     @property
     def all(self) -> tuple[Workload, ...]:
-        """Every variant, in order, followed by the strays."""
+        """All variants, the best flavor first, followed by the strays."""
         return self.variants + self.strays
 
     @property

@@ -1,4 +1,4 @@
-"""Keep the states of AdmissionChecks, which run between the reservation of quota and admission (Kueue KEP-993)."""
+"""Compute the states of a workload's AdmissionChecks, which run between quota and admission (Kueue KEP-993)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta

@@ -143,6 +143,7 @@ def decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifecy
 
 
 def _decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """Return the plan for a Workload: its end, its deactivation, its requeuing, its wait, or its use of quota."""
     plan, meta = LifecyclePlan(workload.status), workload.metadata
     if not meta.owner_references and (meta.deletion_timestamp is not None or meta.labels.get(JOB_UID_LABEL)):
         plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in meta.finalizers)
@@ -244,7 +245,7 @@ def _requeue_workload(plan: LifecyclePlan, around: QueueingContext, now: datetim
 
 
 def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Return the plan without a `requeueAt` that has passed; otherwise with the next decision at that time."""
+    """Return the plan without a `requeueAt` that has passed; for a later one, with the next decision by that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan
@@ -339,6 +340,7 @@ def _list_flavors(admission: Admission | None) -> set[str]:
 
 
 def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """Add to the plan of a Workload with quota: the effects of its checks, its admission, and its time limits."""
     if around.role == "parent":  # a parent has the checks of its admitted variant
         return _continue_running(plan, workload, around, now)
     plan = _sync_checks(plan, around, now)

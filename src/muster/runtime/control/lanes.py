@@ -7,14 +7,14 @@ from typing import Any, Generic, TypeAlias, TypeVar
 T = TypeVar("T")
 
 Lane: TypeAlias = tuple[Hashable, ...]
-"""Where a thing waits: a namespace, say, and in it a family. The namespaces take turns, and in each its families."""
+"""The path of a lane, such as a namespace and a family in it. The namespaces take turns, and the families in each."""
 
 # Lanes by name, the next one first; the innermost contain items. No lane is empty.
 _Branch: TypeAlias = "OrderedDict[Hashable, Any]"
 
 
 class Lanes(Generic[T]):
-    """A queue of items in lanes. Lanes take turns, with one item each.
+    """A queue of items in lanes. The lanes are served in round-robin order, one item at each turn.
 
     A lane that becomes non-empty again gets the last turn. The lane of an item is a path; all lanes of one `Lanes` have
     paths of equal length.

@@ -177,10 +177,10 @@ class Election:
             async with asyncio.timeout(patience):
                 return await self._claim_lease()
         except TimeoutError:
-            self._log_failure(f"no answer within {patience:g} s")
+            self._note_problem(f"no answer within {patience:g} s")
         except (ApiError, TransportError) as error:
             lost_a_race = isinstance(error, ApiError) and error.code == 409
-            self._log_failure("" if lost_a_race else str(error))
+            self._note_problem("" if lost_a_race else str(error))  # a lost race is no problem
         return False
 
     async def _claim_lease(self) -> bool:
@@ -196,8 +196,8 @@ class Election:
         self._trouble = ""
         return spec is not None and self.is_leading  # an answer that came too late is useless
 
-    def _log_failure(self, problem: str) -> None:
-        """Log a problem unless the last log entry was the same. problem: "" after a success."""
+    def _note_problem(self, problem: str) -> None:
+        """Log a problem unless the previous attempt had the same problem. problem: "" for none, which logs nothing."""
         if problem and problem != self._trouble:
             log.warning("lease %s/%s: %s", self._namespace, self._name, problem)
         self._trouble = problem

@@ -77,6 +77,10 @@ class YieldingTransport:
         await self._inner.close()
 
     async def _send_watched(self, request: Request, path: str, record: WriteRecord, now: float) -> Response:
+        """Send a write, and record whether it undid a write of another client; return the response.
+
+        If this process and another client keep undoing each other's writes, the write is refused for a while (429).
+        """
         us = request.query.get("fieldManager", "")
         before = None if request.method == "POST" else _decode_document(await self._inner.request(Request("GET", path)))
         if before is None and request.method != "POST":  # nothing to compare with

@@ -148,6 +148,8 @@ class HttpsTransport:
 
         The handshake loses the server's message. So this method sends the request again without an upgrade, and reads
         the message.
+
+        status: the status of the handshake. If the second response has another status, the error has only this one.
         """
         answer = await self.request(request)
         if answer.status == status:
@@ -232,6 +234,10 @@ class HttpsTransport:
     async def _send_once(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
+        """Send a request one time, and return what `read` makes of the response.
+
+        Raises `TransportError` if the server redirects, or if this transport is closed.
+        """
         self._require_open(request)  # `close` may have been called during the wait
         if request.allowed is not None and not request.allowed():
             raise not_allowed(self._describe_request(request))
@@ -282,6 +288,7 @@ class HttpsTransport:
         return response
 
     def _require_open(self, request: Request) -> None:
+        """Raise `ClosedError` if this transport was closed. request: the request, for the message."""
         if self._closed:
             raise ClosedError(f"{self._describe_request(request)}: {CLOSED}") from None
 

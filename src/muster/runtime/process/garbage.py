@@ -1,4 +1,4 @@
-"""Exclude long-lived objects from Python's garbage collections."""
+"""Reduce the cost of Python's garbage collector: exclude long-lived objects, and pause it while many are created."""
 
 import gc
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def settle() -> None:
 def collector_paused() -> Iterator[None]:
     """Pause the garbage collector inside the `with` block, as for decoding many objects.
 
-    Decoding creates no garbage, and collections would double its time.
+    Decoding creates no garbage, and collections would double its time. A collector that was off stays off.
     """
     was_enabled = gc.isenabled()
     gc.disable()

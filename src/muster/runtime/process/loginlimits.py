@@ -30,7 +30,7 @@ _KINDS = {"soft": ("soft",), "hard": ("hard",), "-": ("soft", "hard")}
 
 
 class Login(Struct, frozen=True):
-    """A user, identified as in the entries of the limits files."""
+    """The name and the groups of a user, which the entries of the limits files name."""
 
     name: str
     groups: Collection[str]
@@ -66,7 +66,10 @@ def fit_limit(soft: int, hard: int, number: int) -> tuple[int, int, int]:
 
 
 def parse_limits(lines: Iterable[str], login: Login) -> dict[int, dict[str, int]]:
-    """Return the limits that entries set for a user, by the kernel's number and the kind, `soft` or `hard`. Pure."""
+    """Return the limits that entries set for a user, by the kernel's number and the kind, `soft` or `hard`.
+
+    Invalid entries are skipped, as by pam_limits.
+    """
     ranks: dict[tuple[int, str], int] = {}
     bounds: dict[int, dict[str, int]] = {}
     for domain, kinds, (number, unit), text in _parse_entries(lines):

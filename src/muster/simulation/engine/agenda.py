@@ -1,4 +1,4 @@
-"""The event queue of a simulation."""
+"""Order the future events of a simulation by time, and at the same time by kind."""
 
 import heapq
 from collections.abc import Callable

@@ -40,6 +40,7 @@ class Engine(JobResizer):
         self._agenda.plan(0.0, Rank.ARRIVAL, _do_nothing)  # an event that triggers decisions at time 0
 
     def _take_up_job(self, taken: TakenJob) -> None:
+        """Add a job of the recorded cluster state, which waits, holds quota or runs as it did there."""
         workload, template = taken.workload, taken.known.template
         submission = Submission(taken.created, len(self.record.works) - 1, taken.name, taken.run_time, None)
         pods = sum(podset.count for podset in workload.podsets)
@@ -148,6 +149,7 @@ class Engine(JobResizer):
         self._readiness.plan_deadlines(self.record.now)
 
     def _decide(self) -> None:
+        """Run admission cycles at the current time until nothing is left to decide; plan the next end of a backoff."""
         unplaced, self._unplaced = self._unplaced, {}
         for job in unplaced.values():
             self._resume(job)

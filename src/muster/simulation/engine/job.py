@@ -1,4 +1,4 @@
-"""Define the jobs of a simulation that have not ended."""
+"""Define a simulated job that has not ended: its progress, its size and its remaining work."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -82,7 +82,10 @@ class KeptForecast:
         return _list_specs(self._root) + queues.list_rules(self._names)
 
     def _has_same_holders(self, now: datetime) -> bool:
-        """Advance past the starts and ends until now; return whether the expected workloads hold the expected quota."""
+        """Advance past the starts and ends until now; return whether exactly the expected workloads hold quota.
+
+        The flavors and amounts must be as expected, too.
+        """
         steps = self._play.steps
         while steps and steps[0].at <= now:
             step = steps.popleft()

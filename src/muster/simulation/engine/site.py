@@ -144,6 +144,10 @@ def build_site(reading: Reading, configuration: Configuration) -> Site:
 
 
 async def _build(reading: Reading, configuration: Configuration) -> Site:
+    """Return the cluster of a scenario, as a server stores its manifests.
+
+    Raises `ScenarioError` if the server refuses a manifest, or if the scenario names an object that does not exist.
+    """
     spec = reading.scenario.spec
     require_changes(reading)
     inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
@@ -407,6 +411,10 @@ async def _read_template(
     number: int,
     classes: _Classes,
 ) -> JobTemplate:
+    """Return the template of a work, as the server completes it. Raises `ScenarioError`.
+
+    number: the position of the work in the scenario.
+    """
     path = f"spec.work[{number}].template"
     document = complete_template(reading, path, reading.scenario.spec.work[number])
     kind = _find_kind(plane, document, f"{reading.source.file}: {path}")

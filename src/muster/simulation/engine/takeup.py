@@ -263,6 +263,11 @@ class _Reader:
         pods: Sequence[Pod],
         place: Holds | Waits | None,
     ) -> TakenJob:
+        """Return a job of the recorded state.
+
+        started: when the job started; None if it has not.
+        place: whether the job's Workload holds or waits for quota; None for neither.
+        """
         admission = template.workload.status.admission if isinstance(place, Holds) else None
         flavors = None
         if admission is not None:

@@ -180,6 +180,7 @@ class FullEngine:
                 progress(self.record)
 
     async def _submit(self, cluster: Cluster, observer: Observer, submission: Submission) -> None:
+        """Record a job as submitted, and create it in the cluster. Raises `ScenarioError` if the server refuses it."""
         work = self._works[submission.work]
         workload = work.stored.workload
         sizes = [podset.count for podset in workload.spec.pod_sets]

@@ -43,7 +43,7 @@ class QuotaLedger:
 
     @property
     def keys(self) -> list[QuotaKey]:
-        """The keys of the quotas, by number."""
+        """The quotas (queue, flavor, resource); the position of each is its number in the recorded changes."""
         return list(self._keys)
 
     def set(self, at: float, queue: str, nominal: Mapping[FlavorResource, int]) -> None:
@@ -80,7 +80,7 @@ class CapacityLedger:
 
     @property
     def resources(self) -> list[str]:
-        """The resources, by number."""
+        """The resources; the position of each is its number in the recorded changes."""
         return list(self._numbers)
 
     def set(self, at: float, amounts: Mapping[str, int], cluster: str = "") -> None:

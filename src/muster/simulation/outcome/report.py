@@ -1,4 +1,4 @@
-"""Write the outcome of a simulation to files."""
+"""Define the report on a simulation, and write it to files."""
 
 import csv
 from collections.abc import Iterable, Sequence

@@ -122,6 +122,7 @@ def _build_quotas(bins: Bins, use: RecordedUse) -> dict[QuotaKey, QuotaSeries]:
 
 
 def _build_jobs(bins: Bins, record: SimulationRecord) -> dict[str, JobSeries]:
+    """Return the numbers of running and waiting jobs, their pods and their wasted work in each bin, by queue."""
     jobs, runs, count = record.columns(), record.runs, len(record.queues)
     queues, pods = to_ints(jobs.queues), to_floats(jobs.pods)
     work = pods * to_floats(jobs.run_times)

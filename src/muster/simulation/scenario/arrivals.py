@@ -99,6 +99,11 @@ def _draw_jobs(
     priority: Draw | None,
     startup: Draw | None,
 ) -> Iterator[Submission]:
+    """Yield a job for each time, with drawn properties, up to the count of the work.
+
+    number: the position of the work in the scenario.
+    limit, size, priority, startup: None if the work does not set them.
+    """
     for serial, at in enumerate(times):
         if work.count is not None and serial >= work.count:
             return

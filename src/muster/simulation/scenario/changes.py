@@ -167,6 +167,10 @@ def _require_change(reading: Reading, change: ClusterChange) -> None:
 
 
 def _require_time(reading: Reading, change: ClusterChange, name: str) -> None:
+    """Raise `DrawError` unless the change says exactly once when it happens, in a way that suits its action.
+
+    name: the action, such as `fail`, which needs no time.
+    """
     spec = reading.scenario.spec
     if name == "fail":
         if change.at is not None or change.arrivals is not None:

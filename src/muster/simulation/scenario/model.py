@@ -308,7 +308,7 @@ class WorkerCluster(Part, frozen=True):
 
 
 class NodeChoice(Part, frozen=True):
-    """A selection of the nodes that match all set fields; all nodes if no field is set.
+    """A selection of the nodes that match all set fields. A scenario must set at least one field.
 
     nodes: the names of the nodes.
     pool: the name of a pool.

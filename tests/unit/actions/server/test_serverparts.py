@@ -1,6 +1,5 @@
 """What the distribution says that it needs is what is imported."""
 
-import ast
 import re
 import sys
 import tomllib
@@ -14,6 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Libraries of programs that have them already: the launcher of Hydra is loaded by Hydra.
 GUESTS = {"hydra", "joblib", "omegaconf", "pandas"}
 OURS = {"muster", "shim"}
+IMPORT = re.compile(r"^ *(?:import|from(?= [\w.]+ import)) (\w+)", re.MULTILINE)
 
 
 def named(requirements: list[str]) -> set[str]:
@@ -22,13 +22,9 @@ def named(requirements: list[str]) -> set[str]:
 
 def imported() -> set[str]:
     """The packages that any module of the project imports, wherever in it."""
-    found = set()
+    found: set[str] = set()
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
+        found |= set(IMPORT.findall(path.read_text()))
     # numpy is loaded late, by its name alone.
     return {name for name in found if name not in sys.stdlib_module_names} - OURS - GUESTS | {"numpy"}
 

@@ -43,7 +43,7 @@ def problems(draw: st.DrawFn) -> tuple[list[Bin], list[Amounts], Counts]:
     return bins, requests, wanted
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples, deadline=None)
 @given(problems())
 def test_a_packing_is_found_where_there_is_one_and_only_there(problem: tuple[list[Bin], list[Amounts], Counts]) -> None:
     bins, requests, wanted = problem

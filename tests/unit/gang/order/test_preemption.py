@@ -305,7 +305,7 @@ def test_of_so_many_that_not_all_are_tried_none_takes_the_room_of_the_gang():
     assert victims[0] == victims[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.one_of(worlds(), worlds(shapes=2), worlds(shapes=3)))
 def test_victims_are_weaker_and_enough_and_all_needed_and_gangs_stay_whole_or_go(case):
     world, pods, strong = case
@@ -332,7 +332,7 @@ def test_victims_are_weaker_and_enough_and_all_needed_and_gangs_stay_whole_or_go
             assert all(not fits(world, pods, gone - {pod}) for pod in lost)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.one_of(worlds(shapes=2), worlds(shapes=3)), st.integers(0, 4))
 def test_however_few_tries_there_are_nobody_goes_whose_room_the_gang_leaves_alone(case, tries):
     world, pods, strong = case

@@ -111,6 +111,20 @@ EMPTY = Remote("a"), Remote("b")
             id="a job of its own that has lost its clone gets one again",
         ),
         pytest.param(
+            local(),
+            (Remote("a", job=replace(JOB, is_going=True)), Remote("b")),
+            "",
+            {"create": ("b",), "remove": ("a",)},
+            id="but not while that job is being deleted",
+        ),
+        pytest.param(
+            local(),
+            (Remote("a", workload=RUNNING, job=replace(JOB, is_going=True)), Remote("b", workload=there())),
+            "",
+            {"remove": ("a",)},
+            id="where its job is being deleted is no home",
+        ),
+        pytest.param(
             local(), (Remote("a", workload=there()), Remote("b", workload=there())), "", {}, id="none admits it: wait"
         ),
         pytest.param(local(), (Remote("a", workload=there(QUOTA_RESERVED)),), "", {}, id="46-quota is not admission"),

@@ -217,6 +217,28 @@ def test_an_elastic_one_is_no_larger_there_than_its_quota_here(here, pods, expec
     assert MIRROR.make_resize_patch(JOB.typed(local), there, [quota(pods)]) == []
 
 
+TIED = {f"{KUEUE}/job-min-parallelism": "1", f"{KUEUE}/job-completions-equal-parallelism": "true"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "here", "expected"),
+    [
+        (TIED, (1, 1), (3, 3)),
+        ({f"{KUEUE}/job-min-parallelism": "1"}, (1, 5), (3, 5)),
+        ({}, (1, 5), (3, 5)),
+        (TIED, (3, 3), (3, 3)),
+        ({}, (9, 3), (9, 3)),
+    ],
+    ids=["index by index", "one after the other", "a sweep", "not made smaller", "more at once than are to be done"],
+)
+def test_a_worker_grants_some_of_its_pods_by_itself(annotations, here, expected):
+    """The manager's own Job may be smaller by now, and its worker would refuse a Job of the smallest size."""
+    local = stored(metadata={"annotations": annotations}, parallelism=here[0], completions=here[1])
+    podset = PodSet(name="main", count=3, min_count=1, template=PodTemplateSpec())
+    copy = copied(local, podsets=[podset])
+    assert (copy["spec"]["parallelism"], copy["spec"]["completions"]) == expected
+
+
 def test_the_table_knows_it():
     assert isinstance(mirror_of("batch/v1", "Job"), JobMirror)
     assert mirror_of("batch/v1", "CronJob") is None

@@ -28,7 +28,10 @@ def validate_changes(new: JobSet, old: JobSet) -> Errors:
 
 
 def _validate_scaling(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -> Errors:
-    """Yield the errors in a change of the number of Jobs, of their pods, or of their time limit."""
+    """Yield the errors in a change of the number of Jobs, of their pods, or of their time limit.
+
+    ended: whether the JobSet has completed or failed. Then none of them may change.
+    """
     if ended and new.replicas != old.replicas:
         yield forbidden(path, f"Cannot mutate replicas {_ENDED}")
     job, before = new.template.spec, old.template.spec

@@ -87,10 +87,14 @@ class Invitation:
         return [*(make_rule(group, plurals, _SEE) for group, plurals in groups), which]
 
     def _make_write_rules(self) -> list[dict[str, Any]]:
+        """Return the rules to create and change Workloads, the kinds of jobs that the manager sends, and PodGroups.
+
+        They also allow reading pods and their output, and `exec` if the invitation includes it.
+        """
         rules = [make_rule(group, plurals, _MAKE) for group, plurals in _group_resources(self._list_resources())]
         rules.append(make_rule(WORKLOAD.group, [f"{WORKLOAD.plural}/status"], ("get", "patch", "update")))
         rules.append(make_rule("", ["pods"], _SEE))
-        groups = [(kind.group, kind.plural) for kind in KINDS]  # kinds to which pods may refer
+        groups = [(kind.group, kind.plural) for kind in KINDS]  # the kinds of PodGroups, which pods may name
         rules += [make_rule(group, plurals, ("create", "get", "patch")) for group, plurals in _group_resources(groups)]
         logs = [(kind.group, f"{kind.plural}/log") for kind in (POD, *(mirror.kind for mirror in MIRRORS))]
         rules += [make_rule(group, plurals, ("get",)) for group, plurals in _group_resources(logs)]  # for `muster logs`

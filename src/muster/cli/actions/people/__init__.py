@@ -1,1 +1,1 @@
-"""Make teams and users."""
+"""Make the queues of teams, and add, list and remove users."""

@@ -47,6 +47,11 @@ async def print_queues(target: Target, output: str, *, everywhere: bool) -> None
 
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
+    """Print a table of ClusterQueues and a table of LocalQueues. An empty table is left out.
+
+    everywhere: whether LocalQueues of several namespaces are listed, which adds a column.
+    wide: whether to add the columns of `-o wide`.
+    """
     from muster.cli.terminal.output import terminal_width
     from muster.insight.quota.queues import format_usage, list_resources
     from muster.insight.text import format_table

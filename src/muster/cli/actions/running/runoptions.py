@@ -1,4 +1,4 @@
-"""Parse single options of `muster run`. All functions raise `click.BadParameter`."""
+"""Parse single options of `muster run`. Invalid values raise `click.BadParameter`."""
 
 import os
 from collections.abc import Sequence
@@ -83,7 +83,8 @@ def parse_labels(texts: Sequence[str]) -> dict[str, str]:
 def parse_annotations(texts: Sequence[str]) -> dict[str, str]:
     """Parse KEY=VALUE texts into annotations.
 
-    If a key is repeated, its last value applies. Raises `click.BadParameter`.
+    If a key is repeated, its last value applies. Raises `click.BadParameter` for a text without `=`, for an invalid
+    key, and for annotations that are too large together.
     """
     values = _parse_pairs(texts, "--annotation")
     for key in values:

@@ -143,6 +143,10 @@ async def run_shell(session: Session, gang: Gang, *, named: bool, keeps_job: boo
 
 
 async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[JobRecord]") -> int:
+    """Follow the job and connect this terminal to rank 0, until the job ends; return the exit code of the job.
+
+    Raises `click.ClickException` if the job runs on after its terminal has closed.
+    """
     job = await asyncio.shield(submitting)
     shell_, several = _Shell(session), gang.size > 1
     if several and session.own:

@@ -38,6 +38,7 @@ def command(job: str, command: tuple[str, ...], rank: str, container: str, **opt
 
 
 async def _exec(target: Target, name: str, rank: str, container: str, command: tuple[str, ...]) -> int:
+    """Run a command in a worker of a job, in this cluster or in the worker cluster that runs the job."""
     from muster.actions.following.elsewhere import OutOfReachError, cluster_of, copy_of, open_tunnel
     from muster.actions.jobs.lookup import get_job
     from muster.api.status import ApiError
@@ -63,6 +64,13 @@ async def _exec(target: Target, name: str, rank: str, container: str, command: t
 
 
 async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str, command: tuple[str, ...]) -> int:
+    """Run a command in a worker's container, connected to the standard streams of this process; return its exit code.
+
+    A command that could not be started has the exit code of a shell for that, such as 127. Raises `ApiError`.
+
+    rank: the rank of the worker; "" for the first running worker.
+    container: "" for the first container of the pod.
+    """
     import asyncio
 
     from muster.api.status import ApiError

@@ -26,6 +26,10 @@ def command(output: str, *, with_decisions: bool, **options: Any) -> None:
 
 
 async def _print_snapshot(target: Target, output: str, *, with_decisions: bool) -> None:
+    """Print a snapshot of the cluster, and report on stderr what the snapshot lacks.
+
+    output: `yaml` or `json`.
+    """
     from muster.cli.terminal.output import dump, dump_line, say
     from muster.insight.reader.history.decisions import NO_DECISIONS
     from muster.insight.reader.snapshot import add_decisions, take_snapshot

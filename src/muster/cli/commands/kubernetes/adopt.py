@@ -71,6 +71,10 @@ def command(
 
 
 async def _report(target: Target, config: str | None, form: str) -> int:
+    """Print what Muster would find after a takeover; return 1 if Muster does not support a part of it, otherwise 0.
+
+    form: `json` or `yaml`; "" for text.
+    """
     from muster.cli.terminal.output import dump, say, terminal_width
     from muster.insight.takeover import STATES, format_finding, make_document, make_report
     from muster.insight.text import format_table
@@ -113,6 +117,7 @@ def _tell_next_step(holder: str) -> str:
 
 
 async def _give_back(target: Target, config: str | None) -> None:
+    """Give the Workloads back to Kueue, after checking that no engine runs. Raises `click.ClickException`."""
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import make_identity
@@ -167,6 +172,12 @@ async def _require_stopped(client: Any, settings: "Configuration", say: Callable
 async def _read_settings(
     client: Any, config: str | None, namespace: str, say: Callable[[str], None]
 ) -> "Configuration":
+    """Return the settings of the file `config`; by default, of the engine in the cluster, or else the default settings.
+
+    Raises `click.ClickException` if the settings are invalid, or if a named namespace has none.
+
+    namespace: the namespace of the engine; "" to search all.
+    """
     from muster.api.config import DEFAULT, ConfigurationError, load
     from muster.cli.settings import configuration_of
     from muster.install.engines import SeveralError, read_engine_configuration

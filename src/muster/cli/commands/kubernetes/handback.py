@@ -34,6 +34,7 @@ def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> 
 
 
 async def _hand_back(target: Target, *, dry_run: bool) -> None:
+    """Execute the remaining steps of the handback, or list them in a dry run."""
     from muster.actions.moving.carrying import Move
     from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.dependents import find_dependents

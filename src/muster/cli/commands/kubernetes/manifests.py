@@ -116,6 +116,11 @@ def command(
 def _make_options(
     namespace: str | None, image: str, replicas: int | None, config: str | None, *, cert_manager: bool
 ) -> "Options":
+    """Return the options of the installation, from the command line and from the settings in the file `config`.
+
+    Without a file, the settings are the defaults. Raises `click.BadParameter` for invalid options, and for options that
+    contradict the file.
+    """
     from muster.api.config import load
     from muster.api.validation.names import dns_label
     from muster.cli.settings import written_configuration

@@ -64,6 +64,10 @@ async def _take_over(
     *,
     dry_run: bool,
 ) -> None:
+    """Execute the remaining steps of the takeover, or list them in a dry run.
+
+    Raises `ApiError`, `TransportError`, `click.ClickException`.
+    """
     from muster.actions.moving.carrying import Move
     from muster.actions.moving.takeover import plan_takeover
     from muster.cli.moving import carry_out, require_no_embedded
@@ -107,6 +111,14 @@ def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
 async def _make_options(
     client: Any, image: str | None, replicas: int | None, config: str | None, kinds: tuple[str, ...], *, dry_run: bool
 ) -> Any:
+    """Return the options of the installation that replaces Kueue.
+
+    The settings are the content of the file `config`; by default, Kueue's Configuration in the cluster, or else
+    Muster's. Without `image`, a Deployment of Muster that exists already keeps its image; without one, only a dry run
+    may omit `image`. Raises `ApiError`, `click.ClickException`.
+
+    kinds: the families of definitions to install.
+    """
     from msgspec.structs import replace
 
     from muster.actions.moving.clusterstate import find_kueue
@@ -131,9 +143,9 @@ async def _make_options(
             "no Kueue is here to take over from, nor its Configuration: `muster manifests` prints what to install"
         )
     options = options_in(text, source, image or IMAGE, replicas, where)
-    installed = await client.find(DEPLOYMENT, NAME, options.namespace)
-    if image is None and installed is not None:
-        options = replace(options, image=installed.spec.template.spec.containers[0].image)
+    muster = await client.find(DEPLOYMENT, NAME, options.namespace)  # of an interrupted takeover
+    if image is None and muster is not None:
+        options = replace(options, image=muster.spec.template.spec.containers[0].image)
     elif image is None and not dry_run:
         raise click.UsageError("say by --image which image has the engine: see Containerfile")
     return replace(options, kinds=kinds)

@@ -75,6 +75,7 @@ def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | Non
 async def _print_history(
     target: Target, patterns: Sequence[str], options: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
+    """Print the newest runs whose job matches a pattern and the options, the newest last."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery, make_row
     from muster.insight.reader.history.recorded import read_history

@@ -71,6 +71,10 @@ def command(job: str, follow: bool, attempt: int | None, previous: bool, **optio
 async def _print_logs(
     target: Target, name: str, selection: dict[str, Any], attempt: int | None, *, follow: bool, previous: bool
 ) -> int:
+    """Print the selected output of a job; return the exit code of the command.
+
+    selection: the options that select workers and lines.
+    """
     from muster.actions.following.elsewhere import make_reach
     from muster.actions.following.printout import Printout
     from muster.actions.jobs.lookup import get_job

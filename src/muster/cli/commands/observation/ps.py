@@ -103,6 +103,11 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
 
 
 async def _print_jobs(target: Target, only: Mapping[str, Any], output: str, *, everywhere: bool) -> None:
+    """Print the jobs once. Raises `click.exceptions.Exit` with code 1 if a named job does not exist.
+
+    only: the options that select jobs.
+    output: the format of `-o`; "" for the short table.
+    """
     from muster.cli.terminal.output import say
     from muster.insight.reader.engine import say_if_not_led
     from muster.insight.reader.jobs.rows import job_rows

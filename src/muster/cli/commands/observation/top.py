@@ -80,6 +80,10 @@ async def _make_workers_picture(session: Session, say: Callable[[str], None], *,
 
 
 async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
+    """Return the tables of nodes, GPUs, quotas, worker clusters and users. An empty table is left out.
+
+    say: prints a line about a list that the user may not read.
+    """
     from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.ours.gpus import is_gpu
     from muster.insight.reader.clusters import clusters_of
@@ -122,6 +126,7 @@ class _Demands(NamedTuple):
 
 
 async def _read_demands(session: Session, nodes: Any, say: Callable[[str], None]) -> _Demands:
+    """Return the requests of the visible pods that have a node and have not finished."""
     from muster.api.pods import is_finished, job_of
     from muster.insight.history.build import owner_of
     from muster.insight.nodes import request_of, sum_pods

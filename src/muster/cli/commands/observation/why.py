@@ -48,6 +48,12 @@ async def _tell_life(target: Target, name: str, output: str) -> None:
 
 
 async def _print_answer(target: Target, name: str, output: str) -> None:
+    """Explain the state of a job; of the pod groups or the CronJob of this name if there is no such job.
+
+    Raises `click.ClickException` if none of them exists.
+
+    output: `json` or `yaml`; "" for text.
+    """
     from muster.actions.jobs.explaining import explain
     from muster.cli.terminal.output import dump, say
     from muster.insight.reader.engine import say_if_not_led

@@ -37,6 +37,7 @@ def command(pattern: str, workers: int, slots: int, port: int, command: tuple[st
 
 
 async def _serve(hosts: "Hosts", rank: int, identity: bytes, command: tuple[str, ...]) -> int:
+    """Run `mpirun` on rank 0, or the agent on any other rank; return the exit code."""
     from muster.mpi import launch
     from muster.mpi.agent import Agent
     from muster.mpi.identity import client_context, server_context

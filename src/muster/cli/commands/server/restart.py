@@ -76,7 +76,7 @@ def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
 
 
 def _check_store(home: Home) -> None:
-    """Raise `click.ClickException` if the new server could not open the store of the running server."""
+    """Raise `click.ClickException` if the new server would refuse the store of the running server, which is damaged."""
     from muster.cluster.backups import check_beside_server
     from muster.cluster.store import DataDirectoryError
 

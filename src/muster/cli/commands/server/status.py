@@ -44,7 +44,7 @@ def command(**options: Any) -> None:
 
 
 async def _print_status(target: Target, home: Home) -> int:
-
+    """Print the state of the server, its nodes and its jobs; return 1 if the cluster is unhealthy, otherwise 0."""
     from muster.actions.server.service import find_outdated
     from muster.api.nodes import describe_full_disk, has_full_disk, is_ready
     from muster.api.ours.limits import LIMITS_ANNOTATION

@@ -253,6 +253,7 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
 
 
 async def _edit(target: Target, name: str, edit: "QueueEdit", *, dry_run: bool) -> None:
+    """Change a ClusterQueue, or print the changed spec in a dry run. Raises `click.ClickException`."""
     from functools import partial
 
     from muster.actions.quota import queues
@@ -313,6 +314,6 @@ def delete(name: str, yes: bool, **options: Any) -> None:
         for one in deletion.local
     ]
     kind = "localqueue" if deletion.cluster is None else "clusterqueue"
-    if not ask_to_go_on(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
+    if not ask_to_go_on(f"delete {kind}/{name}", [*local, *(job.describe_effect() for job in deletion.jobs)], yes=yes):
         raise click.ClickException("nothing was done")
     ask(act(deletion))

@@ -51,6 +51,11 @@ def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) 
 
 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
+    """Create the objects of a user, or change those that exist; return the user's login command.
+
+    queue: the default queue; "" for none.
+    server: the public address of the cluster; "" to find it.
+    """
     from muster.actions.choices import check_queue
     from muster.actions.quota.teams import join_team
     from muster.actions.server.session import find_connection, is_of_system_server

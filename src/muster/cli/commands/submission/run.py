@@ -180,6 +180,10 @@ async def _sends_away(session: Session, queue: str) -> bool:
 
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
+    """Submit a job, or a CronJob for `--cron`; return the exit code of the command.
+
+    The objects that the options name are checked before the first write.
+    """
     from muster.actions.choices import check_secrets, find_queue_label, priority_classes
     from muster.actions.parsing.deferring import check_dependencies
     from muster.cli.actions.running.notifying import fit_notify

@@ -36,7 +36,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def private(self) -> "EllipticCurvePrivateKey":
-        """The key itself."""
+        """The private key: the loaded key, or one that is generated at the first use."""
         from cryptography.hazmat.primitives.asymmetric import ec
 
         return self.loaded or ec.generate_private_key(ec.SECP256R1())

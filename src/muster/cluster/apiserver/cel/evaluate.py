@@ -177,6 +177,7 @@ class _Compiler:
         return field, ANYTHING
 
     def _compile_call(self, node: Call, scope: _Scope) -> _Part:
+        """Compile a call of a function or operator. Raises `CompileError` if no overload fits the arguments."""
         parts = [self.compile(arg, scope) for arg in node.args]
         runs = [part.run for part in parts]
         shapes = [part.shape for part in parts]

@@ -364,7 +364,8 @@ def _compile_program(field: str, text: str, shapes: Mapping[str, Shape], result:
 def _convert_field_path(path: str, shape: Shape) -> str:
     """Convert a `fieldPath` (`.spec['my-field']`) to the spelling of messages.
 
-    Raises `_UnsoundError` if the path does not lead to a field of the shape.
+    A step leads to a declared field, or into the values of a map or the items of a list. Raises `_UnsoundError` if the
+    path does not lead to a field of the shape.
     """
     rendered, at = "", 0
     while at < len(path):

@@ -108,6 +108,10 @@ def escape_field(name: str) -> str | None:
 
 
 def _make_object_shape(schema: Schema, *, root: bool) -> Shape:
+    """Return the shape of a map if the schema declares only `additionalProperties`, otherwise of an object.
+
+    root: whether the schema describes a whole object, which has `metadata` and the like.
+    """
     others = schema.get("additionalProperties")
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     if isinstance(others, Mapping) and not properties:

@@ -22,6 +22,10 @@ def remove_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[
 
 
 def _is_unchanged(path: str, new: Any, old: Any) -> bool:
+    """Return whether the value at a path is unchanged. For a missing value, compare the object that should contain it.
+
+    For an item of a list, compare it with all items of the old list.
+    """
     value, before = new, old
     for step in _parse_steps(path):
         inner = _get_step(value, step)

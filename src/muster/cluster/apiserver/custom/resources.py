@@ -128,6 +128,10 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
         return self._form(document)
 
     def resource(self, stored: Stored) -> Resource:
+        """Return the resource that serves this version.
+
+        stored: the version in which objects are stored.
+        """
         accepted = self.definition.status.accepted_names or self.definition.spec.names
         terminating = is_true(self.definition.status.conditions, TERMINATING)
         subresources = self.version.subresources

@@ -130,7 +130,7 @@ def _make_canonical_key(key: str) -> str:
 def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """Yield the paths of a set in the spelling of messages, such as `.spec.containers[name="x"].image`.
 
-    Paths that end at a node come before the longer paths through that node.
+    Below each path, the paths that are one element longer come before all longer paths.
     """
     steps = sorted((key, prefix + path_step(key), below) for key, below in fields.items() if key != SELF)
     for _, path, below in steps:
@@ -141,7 +141,7 @@ def list_paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def path_step(key: str) -> str:
-    """Return a path element in the spelling of messages: `.image`, `[name="x"]`."""
+    """Return a path element (`f:image`, `k:{"name":"x"}`) in the spelling of messages: `.image`, `[name="x"]`."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return f".{text}"

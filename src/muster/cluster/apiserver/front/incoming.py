@@ -41,7 +41,7 @@ class Body:
 
     @property
     def most(self) -> int:
-        """The maximum length of the body; 0 if no body is left to read.
+        """The length of the body, or the limit for a chunked body; 0 if no body is left to read.
 
         Raises `ApiError` (413) if the headers announce more than the limit.
         """

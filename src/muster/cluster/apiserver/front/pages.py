@@ -1,7 +1,7 @@
 """Serve pages for people next to the API, at the same address.
 
 A browser does not know the certificate authority of this server, and warns of its certificate. So clients on this
-machine may request the pages without TLS. The server answers nothing else without TLS.
+machine may request the pages without TLS. At this address, the server answers nothing else without TLS.
 """
 
 from collections.abc import Awaitable, Callable

@@ -71,8 +71,9 @@ class Authority:
     def server(self, names: tuple[str, ...] = SERVER_NAMES) -> Pair:
         """Return the server's certificate for these host names and addresses.
 
-        Sign a new one if there is none for exactly these names, or if it is due for renewal. Raises `OSError`, and
-        `CredentialError` for a damaged file.
+        Sign a new one if there is none, or if it has other names, is of another authority or is due for renewal.
+
+        Raises `OSError`, and `CredentialError` for a damaged file.
         """
         pair = self._load("server")
         if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
@@ -82,8 +83,9 @@ class Authority:
     def client(self, name: str, user: User) -> Pair:
         """Return the client certificate of a user.
 
-        Sign a new one if there is none for this user, or if it is due for renewal. Raises `OSError`, and
-        `CredentialError` for a damaged file.
+        Sign a new one if there is none, or if it is of another user or authority or is due for renewal.
+
+        Raises `OSError`, and `CredentialError` for a damaged file.
 
         name: the name of the certificate's file, without `.pem`.
         """

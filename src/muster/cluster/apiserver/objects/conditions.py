@@ -1,4 +1,4 @@
-"""Read and set the conditions in the status of JSON objects."""
+"""Read and set conditions in the status of objects in their JSON form."""
 
 from muster.cluster.apiserver.decode import Document
 

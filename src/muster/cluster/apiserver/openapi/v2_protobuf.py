@@ -48,6 +48,7 @@ def _encode_path_item(item: Mapping[str, Any]) -> bytes:
 
 
 def _encode_operation(operation: Mapping[str, Any]) -> bytes:
+    """Encode an operation. The numbers are those of the fields of `Operation` in gnostic's OpenAPIv2.proto."""
     responses = [
         _encode_named(
             1,

@@ -129,7 +129,10 @@ def _make_value_decoder(schema: Schema) -> _Decode | None:
 
 
 def _make_decoder(fields: dict[int, _Field]) -> _Decode:
-    """Return the decoder of messages with these fields, given by number. It ignores other fields."""
+    """Return the decoder of a message, which returns a JSON object. Unknown fields are dropped.
+
+    fields: the fields by their numbers.
+    """
 
     def decode_message(value: Value) -> dict[str, Any]:
         result: dict[str, Any] = {}

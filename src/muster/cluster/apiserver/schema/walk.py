@@ -146,7 +146,10 @@ def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, 
 
 
 def checker_of(check: Check) -> Checker:
-    """Return a checker of whole documents that uses a check of values."""
+    """Return a checker of whole documents, made from a check of values.
+
+    The checker returns the document to store, with all errors and unknown fields.
+    """
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
         findings = Findings(sound)
@@ -199,6 +202,10 @@ def _make_members(schema: Schema, dialect: SchemaDialect, field: ValuePlace) -> 
 
 
 def _make_object_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+    """Return the check of an object: of each member by its own schema, and then of the object as a whole.
+
+    omits_empty: whether an empty object counts as absent.
+    """
     members = _make_members(schema, dialect, field)
     keeps_unknown = dialect.keeps_unknown(schema)
     mismatch = dialect.mismatch(schema, field)
@@ -263,6 +270,10 @@ def _make_completion(schema: Schema, dialect: SchemaDialect) -> Check:
 
 
 def _make_list_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+    """Return the check of a list: of each item, and then of the list as a whole.
+
+    omits_empty: whether an empty list counts as absent.
+    """
     items = schema.get("items")
     constraints = dialect.constraints(schema)
     mismatch = dialect.mismatch(schema, field)

@@ -57,7 +57,7 @@ class _Containers(Struct, frozen=True):
 
 
 def make_cells(pod: Pod, now: datetime) -> Cells:
-    """Return the cells of a pod."""
+    """Return the cells of a pod: name, ready containers, status, restarts and age, then the cells of `-o wide`."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     init, running_sidecars = _sum_init_containers(pod, sidecars)
     if init.word and not is_true(pod.status.conditions, "Initialized"):

@@ -130,7 +130,10 @@ def _make_resource_name(kind: str, api_version: str) -> str:
 
 
 def _show_targets(autoscaler: Document) -> str:
-    """Return the current and the target value of the first few metrics, as `cpu: 20%/80%`."""
+    """Return the current and the target value of the first two metrics, such as `cpu: 20%/80%`.
+
+    Further metrics are counted. The text is `<none>` without metrics.
+    """
     metrics = autoscaler.get("spec", {}).get("metrics") or ()
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     if not metrics:

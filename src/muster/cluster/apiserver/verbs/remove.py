@@ -106,6 +106,12 @@ class Remover:
         await self._delete(one, options, _change_nothing)
 
     async def _delete(self, call: Call, options: DeleteOptions, note: Note) -> bytes | StatusDetails:
+        """Delete one object; return its body, or details of the deletion, as the kind requires. Raises `ApiError`.
+
+        If the object changes while webhooks decide, all steps are repeated with the new object.
+
+        note: may change the object first, and returns further writes for the same commit.
+        """
         rules, dry_run, now = call.resource.rules, bool(options.dry_run), self._clock.now()
         while True:
             entry = self._documents.latest(call.key)

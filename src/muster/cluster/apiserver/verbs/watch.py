@@ -102,6 +102,10 @@ class Watcher:
     async def _stream_events(
         self, flow: Flow, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[Any]:
+        """Yield the response to a watch: initial objects if the client requests them, then changes. An error ends it.
+
+        since: the revision after which changes are sent.
+        """
         if since > self._store.revision:
             # The client got its version from a lost store, so its state is wrong, too.
             yield lines.encode_error(too_large_revision(since, self._store.revision))
@@ -135,6 +139,7 @@ class Watcher:
     async def _stream_changes(
         self, flow: Flow, resource: Resource, namespace: str, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[Any]:
+        """Yield changes and bookmarks until the time of the watch is over, or the changes are no longer kept."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._choose_timeout(options)
         bookmark = loop.time() + lines.bookmark_seconds if options.bookmarks else end

@@ -191,7 +191,7 @@ class Writer:
         fields.update_managers(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
     async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
-        """Complete, check and store a new object, and return its JSON. Raises `ApiError`.
+        """Create an object after defaults, admission and validation, in this order; return its JSON. Raises `ApiError`.
 
         document: the object in its stored form, with the metadata that the client sent.
         applied: whether the write is an apply, which has set the field managers.

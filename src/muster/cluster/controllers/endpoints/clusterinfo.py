@@ -17,7 +17,9 @@ _KEY = f"{NAMESPACE}/{NAME}"
 
 
 class ClusterInfo(Reconciler):
-    """The controller that keeps the ConfigMap `cluster-info`, which contains a kubeconfig without a user.
+    """The controller that creates the ConfigMap `kube-public/cluster-info`, and restores its kubeconfig after a change.
+
+    The kubeconfig has no user.
 
     A `Manager` runs it; its only key is the key of that ConfigMap.
     """

@@ -48,6 +48,7 @@ class GarbageCollector(Reconciler):
     def _find_lane(self, uid: str) -> Lane:
         """Return the lane of an object in the queue: its namespace.
 
+        The namespace is "" for an object without a namespace, and for an object that no longer exists.
         Lanes take turns, so a user who deletes many objects does not delay the objects of others.
         """
         item = self._graph.items.get(uid)

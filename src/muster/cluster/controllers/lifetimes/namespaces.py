@@ -1,9 +1,9 @@
 """Give each namespace its initial objects, and empty deleted namespaces.
 
-The contents are deleted once, pods first. While the namespace has pods, everything that pods need (network policies,
-secrets, accounts) stays. Some deletions take time: pods terminate, and finalizers are removed. The controller checks
-again when the last object of a kind is deleted, and at intervals. The namespace's conditions report the remaining
-objects.
+Each object in the namespace is deleted once, pods first. While the namespace has pods, everything that pods need
+(network policies, secrets, accounts) stays. Some deletions take time: pods terminate, and finalizers are removed. The
+controller checks again when the last object of a kind is deleted, and at intervals. The namespace's conditions report
+the remaining objects.
 """
 
 from collections.abc import Iterable

@@ -118,7 +118,9 @@ class TaintEviction(Reconciler):
             self._since = {name: dict.fromkeys(since, now) for name, since in self._since.items()}
 
     async def _evict(self, leaving: Sequence[_Leaving]) -> None:
-        """Mark all pods that must leave, then delete the marked pods.
+        """Mark all pods that must leave with the condition DisruptionTarget, then delete the marked pods.
+
+        A pod whose mark was refused is not deleted.
 
         If some writes are refused, raise the first error after all other writes.
         """

@@ -85,6 +85,7 @@ async def _check_tcp(host: str, port: int, timeout: float) -> None:
 
 
 async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> None:
+    """Send the GET request of a probe. Raises `CheckFailedError` unless the status is from 200 to 399."""
     host, port = action.host or target.address, _resolve_port(target, action.port)
     secure = action.scheme == "HTTPS"
     path = action.path if action.path.startswith("/") else f"/{action.path}"

@@ -237,7 +237,9 @@ def _check_names(variables: Iterable[EnvVar]) -> None:
 
 
 def _read_source(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[str, dict[str, str]]:
-    """Return the name of an `envFrom` source, and the variables in it.
+    """Return the name of an `envFrom` source for messages, and its data; {} if an optional object does not exist.
+
+    The caller adds the prefix and checks the names of the variables.
 
     Raises `ConfigError` if a required object does not exist.
     """

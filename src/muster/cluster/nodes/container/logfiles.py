@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
-from muster.runtime.containerlogs import HEAD_BYTES, Missing, ends_line, split_runs
+from muster.runtime.containerlogs import HEAD_BYTES, Missing, ends_line, split_runs, stream_of
 
 _BLOCK = 1 << 18
 # The user of a container may put anything into the directory of its log. These bounds, which no log that a shim writes
@@ -194,23 +194,29 @@ def _find_tail(
     Yield after each step. A line in parts counts once for each 16 KiB. Otherwise the tail of a log with a progress bar
     would be its whole history.
 
-    is_newest: whether this is the last file of the log, so that its last line may be incomplete.
+    is_newest: whether this is the last file of the log, so that the last line of each stream may be incomplete.
     """
     position = count = size = 0
+    seen = set[bytes]()  # the streams of the lines behind `position`
     for number, (start, line) in enumerate(islice(_walk_back(descriptor, most_bytes), _MOST_LINES_OF_A_FILE)):
         if number % _LINES_OF_A_STEP == 0:
             yield
         size += len(line) - HEAD_BYTES
-        if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
+        stream = stream_of(line)
+        if ends_line(line) or size > LINE_BYTES or (is_newest and stream not in seen):
             if count == lines:
                 return start + len(line) + 1, count
             count, size = count + 1, len(line) - HEAD_BYTES
+        seen.add(stream)
         position = start
     return position, count
 
 
 def _walk_back(descriptor: int, most_bytes: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the whole lines in the last bytes of a file, each with its position, last line first."""
+    """Yield the lines that begin and end in the last bytes of a file, without their newlines, last line first.
+
+    Each comes after the position of its first byte.
+    """
     end = min(os.lseek(descriptor, 0, os.SEEK_END), _MOST_BYTES_OF_A_FILE)
     least = max(end - most_bytes, 0)
     rest = b""  # the end of a line that begins in an earlier block

@@ -58,6 +58,10 @@ class Logs:
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options, "")
 
     async def _read(self, find: Callable[[], Path], options: LogOptions, namespace: str) -> AsyncIterator[bytes]:
+        """Yield the log of an attempt in pieces, and new output while the container runs if the options request that.
+
+        find: returns the directory of the attempt.
+        """
         directory = find()
         since = self._format_since(options)
         form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)

@@ -17,7 +17,7 @@ Under a system server the directories above the pods' directories can be travers
 directory of a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that
 account. Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
 
-Foreign files are not touched, and do not disturb the node.
+Foreign files do not disturb the node. It renames those at a path that it needs, and touches no others.
 """
 
 import contextlib
@@ -88,10 +88,13 @@ class Storage:
     def __init__(self, root: Path, memory: Path = SHARED_MEMORY, *, shared: bool = False) -> None:
         self.notices: list[str] = []
         self._mode = 0o711 if shared else 0o700
-        self._root = self._claim_directory(root)
-        self._pods = self._claim_directory(root / "pods")
-        self._removed = self._claim_directory(root / _REMOVED)
-        self._memory = memory / f"muster-{os.getuid()}-{seed_of(root):08x}" if os.access(memory, os.W_OK) else None
+        self._root = self._make_own_directory(root)
+        self._pods = self._make_own_directory(root / "pods")
+        self._removed = self._make_own_directory(root / _REMOVED)
+        # The path without `-UID`, which the directory of each pod appends; None without a tmpfs.
+        self._memory_prefix = (
+            memory / f"muster-{os.getuid()}-{seed_of(root):08x}" if os.access(memory, os.W_OK) else None
+        )
 
     def pods(self) -> list[PodRecord]:
         """Return the records of all pods on disk. The record of a pod with a damaged file has only the UID."""
@@ -104,7 +107,8 @@ class Storage:
 
     def of(self, uid: str) -> "PodStorage":
         """Return the storage of one pod, even if the pod has no directory yet."""
-        memory = self._memory.with_name(f"{self._memory.name}-{uid}") if self._memory else None
+        prefix = self._memory_prefix
+        memory = prefix.with_name(f"{prefix.name}-{uid}") if prefix else None
         return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
@@ -119,11 +123,13 @@ class Storage:
         for name in plainfiles.list_names(self._pods):
             if self._is_pod(name) and name not in recorded_uids:
                 paths += self.of(name).remove()
-        if self._memory is not None:
-            prefix = f"{self._memory.name}-"
+        if self._memory_prefix is not None:
+            prefix = f"{self._memory_prefix.name}-"
             live = {record.uid for record in records if not record.gone}
-            names = [name for name in plainfiles.list_names(self._memory.parent) if name.startswith(prefix)]
-            memory_paths = [self._memory.with_name(name) for name in names if name.removeprefix(prefix) not in live]
+            names = [name for name in plainfiles.list_names(self._memory_prefix.parent) if name.startswith(prefix)]
+            memory_paths = [
+                self._memory_prefix.with_name(name) for name in names if name.removeprefix(prefix) not in live
+            ]
             paths += [path for path in memory_paths if _is_ours(path)]  # any user may put something there
         return list(dict.fromkeys(paths))
 
@@ -142,8 +148,11 @@ class Storage:
             return False
         return self.of(name).exists() or _POD_ENTRIES.issuperset(plainfiles.list_names(self._pods / name))
 
-    def _claim_directory(self, directory: Path) -> Path:
-        """Return a directory owned by this user; rename anything else at the path. Raises OSError."""
+    def _make_own_directory(self, directory: Path) -> Path:
+        """Make a directory owned by this user, if it is missing, and return it. Raises OSError.
+
+        Anything else at the path is renamed, with a notice.
+        """
         try:
             return _make_private(directory, self._mode)
         except (PermissionError, FileExistsError):
@@ -269,7 +278,7 @@ class PodStorage:
         return total
 
     def remove_volumes(self) -> list[Path]:
-        """Rename the files that live only as long as the pod; return the paths to remove. Logs and records stay."""
+        """Rename the pod's volumes on disk; return the paths of all its volumes to remove. Logs and records stay."""
         has_volumes = _is_directory(self.root) and os.path.lexists(self.root / "volumes")
         moved = [self._move_away(self.root / "volumes")] if has_volumes else []
         if self._memory is not None and os.path.lexists(self._memory):

@@ -1,4 +1,4 @@
-"""Describe the GPUs of a node."""
+"""Define a GPU of a node, and the families of GPUs (NVIDIA, AMD) with their names in Kubernetes and for programs."""
 
 from collections.abc import Mapping
 

@@ -107,6 +107,7 @@ def _find_exit(facts: ContainerFacts) -> Exit | None:
 
 
 def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
+    """Return the status of a container: waiting, running or terminated, with the end of its previous attempt."""
     container_facts = facts.of(container.name)
     attempt = container_facts.attempt
     share = MESSAGE_BYTES // (len(pod.spec.containers) + len(pod.spec.init_containers))
@@ -188,6 +189,7 @@ def _make_terminated(exit: Exit, message_bytes: int) -> ContainerStateTerminated
 def _make_conditions(
     pod: Pod, facts: PodFacts, phase: str, statuses: tuple[ContainerStatus, ...], now: Now
 ) -> Iterator[PodCondition]:
+    """Yield the conditions that the node reports for a pod."""
     yield make_condition(pod, now.wall, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
     yield _make_initialized(pod, facts, phase, now)
     if phase in FINISHED_PHASES:

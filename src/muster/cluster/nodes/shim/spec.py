@@ -54,7 +54,10 @@ class Spec(ProgramSpec):
 
 
 class Reserved(TypedDict):
-    """The instructions of a shim that is started before the spec of its container exists."""
+    """The instructions of a shim that is started in reserve, before the spec of its container exists.
+
+    The server later writes the spec to `spec`, and then a byte to `word`.
+    """
 
     isolation: str  # as in the spec to come
     own_pids: bool

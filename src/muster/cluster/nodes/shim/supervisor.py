@@ -1,4 +1,7 @@
-"""Run one attempt: claim it, start the process, supervise it, kill remaining processes, and record the exit."""
+"""Run one attempt: claim it, so that no other shim runs it, start the process, supervise it, and record the exit.
+
+Remaining processes of the container are killed before the exit is recorded.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +114,7 @@ class Supervisor:
         os._exit(0)
 
     def _claim(self) -> bool:
-        """Claim the attempt; return False if another shim has claimed it before."""
+        """Claim the attempt, by a file that only one shim can create; return False if another shim has claimed it."""
         name = f"{STATE}.{self._claimed}.{id(self)}"
         self._state = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
         try:

@@ -1,8 +1,9 @@
 """Run nodes of kind `simulated`: they simulate their pods' statuses by rule (`stages.py`), thousands in one process.
 
-All nodes share one informer and one queue of delayed keys. No program runs, and time may be virtual. The nodes have no
-heartbeat, because nothing checks whether they live. If a Node object is deleted, the node registers again, as a process
-node does. Nodes with devices also simulate a driver of resource claims (`driver.py`).
+All nodes share one informer and one queue of delayed keys. No program runs, and time may be virtual. This module sends
+no heartbeat, because an embedded cluster does not need it (`leases` renews Leases for other clusters). If a Node object
+is deleted, the node registers again, as a process node does. Nodes with devices also simulate a driver of resource
+claims (`driver.py`).
 """
 
 import asyncio

@@ -4,8 +4,8 @@ Files from objects are written as by the kubelet: into a new directory, to which
 atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all of the new
 state, never a mixture, and a crash at any time leaves one of the two.
 
-Everything is below a directory that only this user can write (0700), so no other user can put links there. Links that a
-pod makes in its own volumes are not followed (`resolve_within`).
+Everything is below a directory that only this user can write (0700), so no other user can put links there. A link that
+a pod makes in its own volume is followed only to a place in the same volume (`resolve_within`).
 """
 
 import contextlib

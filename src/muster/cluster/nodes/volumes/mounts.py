@@ -1,4 +1,4 @@
-"""Plan how a container sees its volumes: which mounts to make, in which order. Pure but for looking at paths.
+"""Plan how a container sees its volumes: which mounts to make, in which order. The module only reads paths.
 
 A mount point that does not exist on this machine is never created on it. Its nearest existing parent is *mirrored*
 instead: a private, empty file system replaces the parent. Every entry of the parent appears in it again, and more can

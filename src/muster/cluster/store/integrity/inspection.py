@@ -109,6 +109,11 @@ def _link_uri(path: Path, suffix: str) -> Iterator[str]:
 
 
 def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:
+    """Return the records of a database, after a check of every row. Raises `Damage`.
+
+    compacted: the revision up to which history was removed.
+    removed: the sum of the checksums of the removed rows.
+    """
     records: list[JournalRecord] = []
     total = total_at_mark = removed
     objects = newest = 0

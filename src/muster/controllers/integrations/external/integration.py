@@ -51,7 +51,7 @@ class ExternalIntegration(Integration[ExternalJob]):
 
     @property
     def name(self) -> str:
-        """The kind's name in Kueue."""
+        """The kind's name in `integrations.frameworks` of the Configuration."""
         return self.shape.name
 
     def places(self, job: ExternalJob) -> tuple[Place, ...]:

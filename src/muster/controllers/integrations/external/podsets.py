@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def podset(self) -> PodSet:
-        """The podset of the Workload."""
+        """The podset as the job's Workload has it, with the topology request in the template's annotations."""
         request = topology_request(self.template.metadata.annotations, self.ranked_by, self.groups)
         return PodSet(name=self.name, template=self.template, count=self.count, topology_request=request)
 

@@ -78,7 +78,7 @@ class TrainJobIntegration(ExternalIntegration):
         return [_make_step(job, patched), Step(patch_at(self.shape.suspend, False))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
-        """Return the write that empties the engine's patch of the runtime.
+        """Return the write that empties the engine's patch of the runtime; no write if the patch is empty or missing.
 
         TrainJob's controller then updates the JobSet.
         """

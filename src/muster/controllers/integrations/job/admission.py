@@ -7,16 +7,17 @@ from muster.api.kueue.names import (
     JOB_MIN_PARALLELISM,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import describe_non_number, parse_integer, prebuilt_name
+from muster.api.managed.jobs import (
+    describe_non_number,
+    parse_boolean,
+    parse_integer,
+    prebuilt_name,
+    ties_completions,
+)
 from muster.api.managed.topology import validate_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
-
-# The strings that Go's strconv.ParseBool accepts, with their values.
-_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
 
 
 def is_run_here(job: Job) -> bool:
@@ -59,14 +60,13 @@ def validate_changes(new: Job, old: Job) -> Errors:
     if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:
         detail = "cannot change when partial admission is enabled and the job is not suspended"
         yield forbidden("spec.parallelism", detail)
-    if not suspended and not was_suspended and is_together(new) != is_together(old):
+    if (
+        not suspended
+        and not was_suspended
+        and ties_completions(new.metadata.annotations) != ties_completions(old.metadata.annotations)
+    ):
         path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
         yield forbidden(path, f"{IMMUTABLE} while the job is not suspended")
-
-
-def is_together(job: Job) -> bool:
-    """Return whether partial admission changes the Job's completions when it changes its parallelism."""
-    return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 
 def _validate_partial_admission(job: Job) -> Errors:
@@ -87,9 +87,9 @@ def _validate_group_start(job: Job) -> Errors:
     if text is None:
         return
     path = annotation_path(JOB_COMPLETIONS_EQUAL_PARALLELISM)
-    if text not in _BOOLEANS:
+    if parse_boolean(text) is None:
         yield invalid(path, text, f'strconv.ParseBool: parsing "{text}": invalid syntax')
-    if not is_together(job):
+    if not ties_completions(job.metadata.annotations):
         return
     if job.spec.completion_mode != INDEXED:
         yield invalid(path, text, "should not be enabled for NonIndexed jobs")

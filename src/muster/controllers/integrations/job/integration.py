@@ -21,6 +21,7 @@ from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
+from muster.api.managed.jobs import ties_completions
 from muster.api.managed.topology import topology_request
 from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import Errors
@@ -185,4 +186,4 @@ def _make_size_patch(job: Job, count: int) -> dict[str, Any]:
     """Return the patch that sets the size of a Job with partial admission; empty for other Jobs."""
     if _find_minimum(job) is None or count == pods_at_once(job.spec):
         return {}
-    return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})
+    return {"parallelism": count} | ({"completions": count} if ties_completions(job.metadata.annotations) else {})

@@ -71,7 +71,7 @@ class JobSetGangs(GangSource[JobSet]):
         return [pod for pod in pods if _attempt(pod) >= newest]
 
     def due(self, carrier: JobSet | None, members: Members) -> DueTurns:
-        """Return the turns that place unbound pods: a stage's pods together, after its Jobs have created all."""
+        """Return the turns (sets of pods to place): the pods of a stage together, when its Jobs have created all."""
         if carrier is None:
             return DueTurns()
         jobs = _collect_jobs(members, _find_newest_attempt(carrier, members.unbound))
@@ -82,8 +82,8 @@ class JobSetGangs(GangSource[JobSet]):
                 seen.update(one.name for one in stage)
                 turns += _list_turns(carrier, stage, jobs)
         turns.sort(key=lambda turn: not turn.repairs)  # before turns of a next wave of an earlier stage
-        strangers = [pod for pod in members.unbound if _get_role(pod) not in seen]
-        return DueTurns((*turns, *one_by_one(strangers).turns))
+        without_role = [pod for pod in members.unbound if _get_role(pod) not in seen]
+        return DueTurns((*turns, *one_by_one(without_role).turns))
 
 
 def _list_turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:

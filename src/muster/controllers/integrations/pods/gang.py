@@ -22,7 +22,7 @@ class PodGroupGangs(GangSource[None]):
         return f"{pod.metadata.namespace}/{group_name(pod.metadata)}/pods" if _find_size(pod) else ""
 
     def due(self, carrier: None, members: Members) -> DueTurns:  # noqa: ARG002  (there is none)
-        """Return the turns that place unbound pods.
+        """Return the turns: sets of unbound pods, each of which is placed together.
 
         At the first start the pods are placed together; later, pods are placed as replacements of lost ones.
         """

@@ -114,6 +114,10 @@ async def _make_rows(
     workloads: Sequence[Workload],
     stands: Mapping[str, QuotaState],
 ) -> list[dict[str, Any]]:
+    """Return the rows of jobs, and of Workloads that belong to no listed job, in the order of creation.
+
+    pods, stands: by the UID of the job, and by the UID of the Workload.
+    """
     jobs = await recall_jobs(client, namespace, jobs, pods)
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}

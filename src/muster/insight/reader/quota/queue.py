@@ -64,7 +64,7 @@ class PendingRow(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The key of the workload."""
+        """The key of the row's Workload, `namespace/name`."""
         return f"{self.namespace}/{self.workload}"
 
 

@@ -138,7 +138,7 @@ def status_of(jobset: JobSet) -> GroupSchedulingStatus:
 
 
 def epoch_of(jobset: JobSet) -> int:
-    """Return the epoch in which Jobs are created and resumed."""
+    """Return the number of the group's current start, which Jobs get that are created or resumed now."""
     return status_of(jobset).epoch
 
 

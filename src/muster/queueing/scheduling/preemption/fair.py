@@ -97,7 +97,7 @@ def _find_candidates(request: PreemptionRequest, queue: Node, policy: Preemption
 
 
 class _CandidateStream:
-    """The remaining candidates of one ClusterQueue, in order.
+    """The remaining candidates of one ClusterQueue, in the order in which preemption considers them.
 
     head: the next candidate; None at the end.
     """
@@ -119,9 +119,10 @@ class _CandidateStream:
 class _Targets:
     """The choice of the ClusterQueue of the next victim: from the root down, always the child with the highest share.
 
-    A node without candidates is left out. So is a node that does not borrow, unless it is an ancestor of the incoming
-    workload's ClusterQueue: shares may differ below it. Usage only falls, so a node that is left out stays out. Of
-    equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
+    A node without candidates is left out. So is a node that does not borrow, except the incoming workload's
+    ClusterQueue and its ancestors: shares may differ below these. Usage only falls, so a node that is left out stays
+    out. Of equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first
+    candidate.
     """
 
     def __init__(
@@ -250,7 +251,11 @@ class _Search:
         return True
 
     def may_take(self, victim: Victim) -> bool:
-        """Return whether either strategy allows the preemption of a candidate in the current state."""
+        """Return whether a candidate may be preempted in the current state.
+
+        A candidate of another ClusterQueue must borrow, and the preemptor must be entitled to it, or a strategy must
+        allow the preemption.
+        """
         self._shares = Shares()
         queue = self._queues[victim.workload.queue]
         if queue is self._own:

@@ -51,6 +51,10 @@ def find_routes(
 def _list_routes(
     reading: Reading, site: Site, clusters: Collection[str], checks: dict[str, AdmissionCheck]
 ) -> Iterator[tuple[str, Route]]:
+    """Yield each ClusterQueue that dispatches, with its route.
+
+    Raises `ScenarioError` for a check that cannot be simulated.
+    """
     configs = {one.metadata.name: one for one in site.configs}
     for queue in site.cluster_queues:
         name = queue.metadata.name

@@ -88,10 +88,12 @@ class GangAsk(Struct, frozen=True, eq=False):
 
         extra_use: additional use of the nodes to leave room for; None for none.
         """
-        outcome = self.placing(capacity, extra_use)
+        outcome = self.find_placement(capacity, extra_use)
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
-    def placing(self, capacity: Capacity, extra_use: Ints | None, effort: Effort | None = None) -> Placement | Refusal:
+    def find_placement(
+        self, capacity: Capacity, extra_use: Ints | None, effort: Effort | None = None
+    ) -> Placement | Refusal:
         """Return nodes for all pods, without a decision to start the gang; or why there are no such nodes.
 
         extra_use: additional use of the nodes to leave room for; None for none.
@@ -106,10 +108,13 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, extra_use=extra_use, effort=effort)
 
     def find_refusal(self, capacity: Capacity, extra_use: Ints) -> Refusal | None:
-        """Return why all pods do not fit in addition to `extra_use`; None if they fit."""
+        """Return why the nodes lack room for all pods in addition to `extra_use`; None if they have room.
+
+        extra_use: as in `placement.place`.
+        """
         if self.pins is None and self.near is None:
             return find_refusal(capacity, self.shapes, extra_use)
-        outcome = self.placing(capacity, extra_use)
+        outcome = self.find_placement(capacity, extra_use)
         return outcome if isinstance(outcome, Refusal) else None
 
     def end(self, now: float) -> EndTime | None:

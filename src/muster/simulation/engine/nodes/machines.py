@@ -171,7 +171,7 @@ class Machines:
         return key in self._asks
 
     def find_ranks(self, key: str) -> Mapping[int, str]:
-        """Return the id of the entry for each index of an elastic gang; empty if the gang has no nodes."""
+        """Return the id of each pod's entry on a node, by the pod's index; empty if the elastic gang has no nodes."""
         held = self._held.get(key)
         return {} if held is None else held.ranks
 
@@ -379,7 +379,7 @@ class Machines:
         plan = preempt(
             self.capacity,
             ask.shapes,
-            lambda used, _: ask.placing(self.capacity, used, effort),
+            lambda used, _: ask.find_placement(self.capacity, used, effort),
             strong,
             self._candidates.values(),
             now,

@@ -73,6 +73,7 @@ def split_room(room: FreeRoom, sizes: Sequence[int], count: int) -> list[Series]
 
 
 def _draw_stays(report: Report, palette: Palette) -> Figure:
+    """Draw which job ran on which node and when. The nodes are sorted by name, and the numbers in names by value."""
     log, jobs, seconds = report.nodes, report.jobs, report.timeline.edges[-1]
     rows = sorted(range(len(log.names)), key=lambda node: split_numbers(log.names[node]))
     places = {node: row for row, node in enumerate(rows)}

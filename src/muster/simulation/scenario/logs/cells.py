@@ -121,6 +121,11 @@ def _compile_cell(
     kind: str = _NUMBER,
     key: str = "",
 ) -> Number:
+    """Return a function that reads the number in a column of a row; None for an empty cell. It raises `CellError`.
+
+    values: numbers for certain texts.
+    key: the key whose value counts in a cell of pairs; "" if the cell has one value.
+    """
     place = places[column]
 
     def read(row: Row) -> float | None:

@@ -126,7 +126,8 @@ def _read_swf(lines: Iterable[str], left_out: LeftOut) -> Iterator[TracedJob]:
 def read_node_table(file: Path, pool: NodePool) -> list[NodeRow]:
     """Return the nodes of a table.
 
-    Raises `LogError` if a line is invalid or repeats a name, and `ColumnError` if the pool's columns are invalid.
+    Raises `LogError` if a line is invalid or repeats a name, and `ColumnError` if the pool defines no column for the
+    name or the capacity, or gives a column an invalid unit.
     """
     columns = merge_columns(NODES.get(pool.format, NodeColumns()), pool.columns)
     check_columns(columns, ("name", "allocatable"))

@@ -10,7 +10,7 @@ from muster.simulation.scenario.logs.jobs import HELD_JOBS, OrderedJobs, TracedJ
 from muster.simulation.scenario.logs.opening import read_trace
 from muster.simulation.scenario.model import Trace
 
-# Called with the file of a log and the number of its jobs read so far. An interrupt that it raises stops the reading.
+# Called with the file of a log and the number of its jobs read so far.
 Look = Callable[[Path, int], None]
 
 # The maximum number of jobs in memory over all logs of a shelf, about 400 MB.
@@ -20,9 +20,9 @@ _LOOK_JOBS = 5_000
 
 
 class LogShelf:
-    """A cache of the logs that the simulations of one process read last.
+    """A cache of the logs that the simulations of one process read last, up to a total number of jobs.
 
-    look: called periodically while a log is read.
+    look: called periodically while a log is read, to show the progress. An interrupt that it raises stops the reading.
     """
 
     def __init__(self, look: Look = lambda _file, _jobs: None) -> None:

@@ -14,7 +14,7 @@ from tests.unit.cluster.nodes.container.conftest import line
 from muster.cluster.nodes.container.logfiles import Reader
 from muster.cluster.nodes.container.logs import Rendering, read_tail
 from muster.cluster.nodes.shim.log import Log, Stream
-from muster.runtime.containerlogs import Missing, read_raw, record, split_runs
+from muster.runtime.containerlogs import HEAD_BYTES, Missing, read_raw, record, split_runs
 
 
 def test_files_are_rotated_and_the_oldest_forgotten(place):
@@ -70,6 +70,25 @@ def test_the_tail_counts_a_line_in_parts_once(tmp_path, monkeypatch, count, text
     read = b"".join(map(Rendering().feed, reader.read()))
     reader.close()
     assert read == text + (b"\n" if text and end == "F" else b"")
+
+
+@pytest.mark.parametrize(
+    ("count", "texts"),
+    [
+        (1, ["oh"]),
+        (2, ["unended", "oh"]),
+        (3, ["b", "unended", "oh"]),
+        (4, ["a", "b", "unended", "oh"]),
+    ],
+)
+def test_the_last_line_of_a_stream_counts_without_its_end_though_the_other_stream_wrote_later(tmp_path, count, texts):
+    parts = line(1, "a"), line(2, "b"), line(3, "unended", "P"), line(4, "oh", stream="stderr")
+    (tmp_path / "log.0.0").write_bytes(b"".join(parts))
+    reader = Reader(tmp_path)
+    reader.seek(count)
+    lines = b"".join(block for block in reader.read() if isinstance(block, bytes)).splitlines()
+    reader.close()
+    assert [one[HEAD_BYTES:].decode() for one in lines] == texts
 
 
 def test_a_file_without_lines_is_read_in_steps_and_not_beyond_what_a_log_can_have(tmp_path):

@@ -126,7 +126,10 @@ class QuotaLedger:
         return self._get_account(resource).get_objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
-        """Return the usage under a scope, and by how much it would grow if an object had this measure."""
+        """Return the usage under a scope without this write, and by how much it would grow with it.
+
+        measure: what the object would use after the write.
+        """
         objects = self._get_account(resource).get_objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)

@@ -64,7 +64,7 @@ class QuotaAdmission:
             _require_stated_amounts(attempt, quotas)
         key = Key(resource, namespace, attempt.document["metadata"]["name"])
         for quota in quotas:
-            for account in counts_for(resource):
+            for account in counts_for(resource):  # a PodGroup contributes to the usage of pods, too
                 used, more = self._ledger.with_object(account, quota.scope, key, measure)
                 limited = [name for name in more.keys() & quota.hard.keys() if resource_of(name) == account]
                 _require_room(attempt, quota, used, _keep_only(limited, more))

@@ -32,7 +32,10 @@ def follow_runtime_class(attempt: WriteAttempt, store: Store) -> None:
 
 
 def require_overhead_of_class(attempt: WriteAttempt, store: Store) -> None:
-    """Raise `ApiError` (403) if a new pod's overhead differs from its class's, or is set although that has none."""
+    """Raise `ApiError` (403) if a new pod's overhead differs from the overhead of its RuntimeClass.
+
+    A pod without a class, or with a class that has no overhead, may have none.
+    """
     if not _is_new_pod(attempt):
         return
     runtime, overhead = _find_runtime_class(attempt, store), attempt.document["spec"].get("overhead") or {}

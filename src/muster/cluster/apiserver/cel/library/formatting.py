@@ -46,6 +46,7 @@ def format_text(text: str, args: list[Any]) -> str:
 
 
 def _format_string(value: Any, _digits: int = 0) -> str:
+    """Return a value as `%s` prints it. Items of lists and maps are printed in the same way."""
     match value:
         case None:
             return "null"

@@ -69,6 +69,10 @@ class Decoder:
             raise HeaderError(str(error)) from None
 
     def _decode(self, block: bytes) -> list[Field]:
+        """Return the fields of a header block, and update the table of known fields (RFC 7541, section 6).
+
+        Raises `HeaderError` for an invalid block, `TooLongError` if the fields exceed the limit.
+        """
         fields: list[Field] = []
         at, size, end = 0, 0, len(block)
         while at < end:

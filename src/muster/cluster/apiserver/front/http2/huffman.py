@@ -1,4 +1,4 @@
-"""The Huffman code of header fields (RFC 7541, appendix B)."""
+"""Decode the Huffman code of header fields (RFC 7541, appendix B)."""
 
 from functools import cache
 

@@ -143,6 +143,10 @@ class Session:
         self._patience.spend(now)
 
     def _on_data(self, frame: Frame, events: list[Event], now: float) -> None:
+        """Handle a DATA frame: check its stream, windows and length, and report the data as an event.
+
+        Bytes that no stream will read are given back to the client's window at once.
+        """
         size = len(frame.payload)
         self._room.take(size)
         data = frames.remove_padding(frame)
