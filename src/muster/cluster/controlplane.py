@@ -15,7 +15,7 @@ from msgspec import Struct
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, make_configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
-from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, default_tolerations
+from muster.cluster.apiserver.admission.chain import PLUGINS, AdmissionChain, add_default_tolerations
 from muster.cluster.apiserver.admission.definitions import require_definitions_kept, warn_of_builtin_kinds
 from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
@@ -59,7 +59,7 @@ from muster.cluster.apiserver.objects.shared import SharedObjects
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
 from muster.cluster.apiserver.registry.builtin import make_builtin_resources
-from muster.cluster.apiserver.registry.owndefinitions import as_stored, with_own_definitions
+from muster.cluster.apiserver.registry.owndefinitions import encode_definitions, with_own_definitions
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import static_answer
 from muster.cluster.apiserver.visibility import pending_actions
@@ -213,7 +213,7 @@ async def control_plane(
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
-        own = as_stored(make_definitions())
+        own = encode_definitions(make_definitions())
         registry = Registry(
             with_own_definitions(make_builtin_resources(configuration.muster.elastic, configuration.muster.apis), own)
         )
@@ -224,7 +224,7 @@ async def control_plane(
             changing=(
                 set_group_priority(groups),
                 *PLUGINS,
-                default_tolerations(configuration.muster.nodes.default_toleration_seconds),
+                add_default_tolerations(configuration.muster.nodes.default_toleration_seconds),
                 label_with_group,
                 place_exclusively,
                 follow_runtime_class,

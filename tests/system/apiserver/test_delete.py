@@ -144,6 +144,8 @@ async def test_what_becomes_of_dependents_is_written_down(api, kind, options, le
 async def test_deleting_a_job_without_saying_how_warns(api):
     await api.made(JOBS, job())
     assert "child pods are preserved by default" in (await api.delete(f"{JOBS}/j", dryRun="All")).headers["warning"]
+    assert "child pods are preserved by default" in (await api.delete(JOBS, dryRun="All")).headers["warning"]
+    assert "warning" not in (await api.delete(JOBS, {"propagationPolicy": "Orphan"}, dryRun="All")).headers
     assert "warning" not in (await api.delete(f"{JOBS}/j", {"propagationPolicy": "Background"})).headers
 
 

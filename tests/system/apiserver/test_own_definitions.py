@@ -13,7 +13,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom import definition as compiled
 from muster.cluster.apiserver.objects.bootstrap import put_definitions
 from muster.cluster.apiserver.registry.apiextensions import CUSTOM_RESOURCE_DEFINITIONS
-from muster.cluster.apiserver.registry.owndefinitions import as_stored
+from muster.cluster.apiserver.registry.owndefinitions import encode_definitions
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store.sqlite import SqliteJournal
 from muster.install.crds import served_definitions
@@ -24,7 +24,7 @@ from muster.runtime.transport import APPLY_PATCH
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JOB_SETS = f"{DEFINITIONS}/jobsets.jobset.x-k8s.io"
-OURS = as_stored(served_definitions())
+OURS = encode_definitions(served_definitions())
 STAYS = "by itself: only metadata of its definition can change"
 
 

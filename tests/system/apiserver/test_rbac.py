@@ -75,7 +75,7 @@ async def test_who_loses_a_right_while_the_body_comes_may_not(api):
         exchange = api.server.begin(Request("POST", MAPS, {}, b"", JSON), BOB)
         if name == "lost":
             await api.delete(f"{BINDINGS}/r")
-        exchange.body_came(body)
+        exchange.store_body(body)
         assert (await api.server.answer(exchange)).status == status
 
 

@@ -409,6 +409,16 @@ async def test_bindings_and_evictions_are_judged(api, hooks):
 
 
 @webhooks
+async def test_a_mutating_webhook_changes_how_a_pod_is_evicted(api, hooks):
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/eviction"]}
+    patient = patching({"op": "add", "path": "/deleteOptions", "value": {"gracePeriodSeconds": 5}})
+    await api.made(PODS, pod(node="n"))
+    await api.made(MUTATING, configuration("c", hooks.webhook("a", patient, rules=[rule])))
+    assert (await api.post(f"{PODS}/p/eviction", {"metadata": {"name": "p"}})).status == 201
+    assert (await api.get(f"{PODS}/p")).meta["deletionGracePeriodSeconds"] == 5
+
+
+@webhooks
 async def test_custom_resources_are_shown_in_the_version_of_the_rule(api, hooks):
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     versions = [

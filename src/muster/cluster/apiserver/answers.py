@@ -18,7 +18,7 @@ MAX_WARNINGS_LENGTH = 4096  # the limit of all warnings of a response
 class Stream(Struct, frozen=True):
     """A response that is sent in pieces: a watch, a log, a long list.
 
-    chunks: bytes; batches of `RawEvent`s if the request asks for them (`as_events`).
+    chunks: pieces of bytes, or batches of `RawEvent`s if the request asks for them (`as_events`).
     rests: whether a short piece may wait a moment, to be sent together with the next pieces.
     is_endless: whether the stream ends only when the client or the server stops it.
     """
@@ -31,7 +31,7 @@ class Stream(Struct, frozen=True):
     is_endless: bool = False
 
     async def close(self) -> None:
-        """Release the resources of a stream that is not read to its end, such as its watch."""
+        """Release the resources of the stream, such as its watch, if the stream was not read to its end."""
         if isinstance(self.chunks, _Closing):
             await self.chunks.aclose()
 
@@ -71,7 +71,7 @@ def encode_status(status: Status) -> bytes:
 
 
 def make_refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
-    """Return the response to a request that was refused."""
+    """Return the response to a request that was refused, with its warnings and Retry-After."""
     headers = warning_headers(warnings)
     details = error.status.details
     if details is not None and details.retry_after_seconds:
@@ -86,7 +86,10 @@ def make_success(details: StatusDetails | None = None, code: int = 200, warnings
 
 
 def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """Return one Warning header (RFC 7234) with these sentences, up to the limits above; no header for none."""
+    """Return one Warning header (RFC 7234) with these sentences; {} if there are none.
+
+    Repeated sentences, and sentences beyond the limits of this module, are left out.
+    """
     if not warnings:
         return {}
     items: list[str] = []

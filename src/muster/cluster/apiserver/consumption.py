@@ -86,7 +86,10 @@ def compute_rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
 
 
 def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
-    """Return the sum of the CPU and memory usage of containers. Other resources are left out."""
+    """Return the sum of the CPU and memory usage of containers. Other resources are left out.
+
+    usages: CPU in nanocores (`n`) and memory in `Ki`, as `compute_rates` returns them.
+    """
     amounts = list(usages)
     return {
         name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in amounts)}{unit}"
@@ -95,7 +98,7 @@ def sum_usage(usages: Iterable[ResourceList]) -> ResourceList:
 
 
 class Meter:
-    """The meter of the usage on all nodes. It reads them at most once a second, however many clients ask."""
+    """The meter of the usage on all nodes. It reads the nodes at most once a second, however many clients ask."""
 
     def __init__(self, nodes: Mapping[str, NodeConnection], clock: Clock) -> None:
         self._nodes = nodes
@@ -105,10 +108,10 @@ class Meter:
         self._known: Rates | None = None
 
     async def read(self, containers: Collection[_Container] = ()) -> Rates:
-        """Return the current rates. The call takes a second if no client has asked in the last minute.
+        """Return the current rates. The call takes a second if the last reading is more than a minute old.
 
-        containers: running containers. If the last reading lacks one of them, which has started since, the meter reads
-        again.
+        containers: running containers. If the rates lack one of them, because it has started since, the meter reads
+        again, a second after the last reading or later.
         """
         async with self._turn:
             age = self._compute_age()

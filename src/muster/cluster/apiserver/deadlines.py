@@ -77,6 +77,6 @@ class _Deadline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._deadlines.remove(self)
-        # A cancellation that another caller asked for as well stays one, as with `asyncio.timeout`.
+        # If another caller has cancelled the task, too, it stays cancelled, as with `asyncio.timeout`.
         if self._has_expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -1,7 +1,7 @@
 """Build the discovery documents, by which clients learn the served resources.
 
-`/api` and `/apis` answer in the form that the Accept header prefers. The aggregated form is one document with
-everything: an `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2` or `v2beta1`. The older form is a list of groups,
+`/api` and `/apis` return the form that the Accept header prefers. The aggregated form is one document with all groups
+and resources: an `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2` or `v2beta1`. The older form is a list of groups,
 with a separate document for each group version.
 """
 

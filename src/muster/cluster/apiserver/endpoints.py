@@ -21,7 +21,7 @@ from muster.runtime.transport import Request, Response
 if TYPE_CHECKING:  # imported at the first request for a document, because most servers get none
     from muster.cluster.apiserver.openapi import OpenApi
 
-# Returns the problem that it has found, or None.
+# A health check: returns the problem that it has found, or None.
 Check = Callable[[], str | None]
 
 _TEXT = "text/plain; charset=utf-8"
@@ -59,7 +59,7 @@ class Endpoints:
         self.ready_checks: dict[str, Check] = {}
 
     async def answer(self, request: Request) -> Response | Stream:
-        """Answer a GET of a path that is no resource. Raises `ApiError`: 404, 406, or the error of an inquiry."""
+        """Answer a GET of a path that belongs to no resource. Raises `ApiError`: 404, 406, or an inquiry's error."""
         path = _get_path(request)
         if path == "/metrics":
             return Response(200, await self._metrics.scrape(), CONTENT_TYPE)

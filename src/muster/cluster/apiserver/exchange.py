@@ -1,4 +1,4 @@
-"""Hold one request from its arrival to its response, and report it to the audit log and the metrics."""
+"""Keep the state of one request from its arrival to its response, and report it to the audit log and the metrics."""
 
 import logging
 
@@ -21,12 +21,15 @@ class Exchange(Struct):
     """A request that the server is handling.
 
     request: the request, whose body may still be missing.
-    user: the name of its sender, even if the request runs as another user.
-    began: the monotonic time of its arrival.
-    access: the action that it requests; None until that is known.
-    is_own: whether a component of the cluster itself sent it.
-    waited: whether its body arrived after the user was authorized.
-    refused: the response, if the request is refused before its body is read.
+    user: the name of the sender, even if the request runs as another user.
+    began: the monotonic time at which the request arrived.
+    target: None for a path that belongs to no resource.
+    resource: None if the target is not served.
+    access: the action that the request asks for; None until it is known.
+    record: the request's entry in the audit log; None without an audit log.
+    is_own: whether a component of the cluster itself sent the request.
+    waited: whether the body arrived after the user was authorized.
+    refused: the response, if the server refuses the request before it reads the body.
     """
 
     request: Request
@@ -44,7 +47,7 @@ class Exchange(Struct):
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
 
-    def body_came(self, body: bytes) -> None:
+    def store_body(self, body: bytes) -> None:
         """Store the complete body of the request."""
         self.request = replace(self.request, body=body)
         self.waited = True
@@ -68,6 +71,6 @@ class Exchange(Struct):
         return self.record_answer(make_refusal(error, self.warnings))
 
     def log_abandoned(self) -> None:
-        """Log that the client disconnected before the response. The request may have taken effect."""
+        """Report to the audit log that the client disconnected before the response. The request may have effects."""
         if self.record is not None:
             self.record.log_abandoned()

@@ -43,8 +43,8 @@ class FairQueue:
         self._monotonic = monotonic
         self._slice = slice_seconds
         self._began: float | None = None  # when this iteration of the loop began
-        self._is_begun = True  # whether the first of the woken requests has gone on
-        self._gone_on = 0  # how many requests have gone on in this iteration
+        self._is_begun = True  # whether the first of the woken requests has continued
+        self._continued = 0  # how many requests have continued in this iteration
         self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by flow
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
@@ -59,13 +59,13 @@ class FairQueue:
             waiter = loop.create_future()
             self._waiting.add((flow,), waiter)
             await waiter
-            while not self._may_go_on():
+            while not self._may_continue():
                 waiter = loop.create_future()
                 self._passed.append(waiter)
                 await waiter
-        self._gone_on += 1
+        self._continued += 1
 
-    def _may_go_on(self) -> bool:
+    def _may_continue(self) -> bool:
         """Return whether a woken request may run now.
 
         The first request of a loop iteration always may; others may until the iteration's time slice is over.
@@ -81,7 +81,7 @@ class FairQueue:
         Wake at most one request more than ran in the last iteration, because a needless wake-up costs much of a small
         request. All requests that were woken needlessly are woken again, which keeps their order.
         """
-        at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
+        at_most, self._continued = max(min(self._continued + 1, CALLED_AT_ONCE), len(self._passed)), 0
         called = 0
         while called < at_most and (waiter := self._pop_next()) is not None:
             waiter.set_result(None)

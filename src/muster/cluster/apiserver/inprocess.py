@@ -40,9 +40,9 @@ class InProcessTransport:
         self._user = user
 
     async def request(self, request: Request) -> Response:
-        """Return the server's response to a request, whatever its status.
+        """Return the server's response to a request, whatever its status. A stream is read to its end first.
 
-        Raises `TransportError` if it takes too long.
+        Raises `TransportError` if the response takes too long to start.
         """
         # As with a socket, other tasks run before the answer, even if the answer needs no waiting.
         await asyncio.sleep(0)
@@ -57,7 +57,10 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[Any]]:
-        """Yield the body in pieces. Raises `ApiError` if the server refuses, `TransportError` if it takes too long."""
+        """Yield the body in pieces.
+
+        Raises `ApiError` if the server refuses, `TransportError` if the response takes too long to start.
+        """
         answer = await self._handle(request)
         if isinstance(answer, Response):
             if answer.status >= 400:
@@ -82,16 +85,16 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Yield a conversation with the server. Raises `ApiError` if the server refuses."""
+        """Yield a conversation with the server, in a subprotocol that the tunnel has. Raises `ApiError` if refused."""
         answer = await self._server.handle(request, self._user, is_own=self.is_own)
         if not isinstance(answer, Tunnel):
             raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")
-        there, back = asyncio.Queue[bytes](_MESSAGES), asyncio.Queue[bytes](_MESSAGES)
-        talking = asyncio.create_task(_hold_conversation(answer, protocol, _End(there, back)))
+        to_server, to_client = asyncio.Queue[bytes](_MESSAGES), asyncio.Queue[bytes](_MESSAGES)
+        task = asyncio.create_task(_hold_conversation(answer, protocol, _End(to_server, to_client)))
         try:
-            yield _Caller(there, back, talking)
+            yield _Caller(to_server, to_client, task)
         finally:
-            await _hang_up(there, talking)
+            await _hang_up(to_server, task)
             answer.ended()
 
     async def close(self) -> None:
@@ -115,16 +118,16 @@ async def _hold_conversation(tunnel: Tunnel, protocol: str, end: Wire) -> None:
 class _End:
     """The server's end of a conversation; an empty message from the client closes it."""
 
-    def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes]) -> None:
-        self._there = there
-        self._back = back
+    def __init__(self, to_server: asyncio.Queue[bytes], to_client: asyncio.Queue[bytes]) -> None:
+        self._to_server = to_server
+        self._to_client = to_client
 
     async def receive(self) -> bytes:
-        return await self._there.get()
+        return await self._to_server.get()
 
     async def send(self, data: bytes) -> None:
         if data:
-            await self._back.put(data)
+            await self._to_client.put(data)
 
     async def close(self) -> None:
         """Do nothing, because the client is notified when the server's task finishes."""
@@ -133,36 +136,38 @@ class _End:
 class _Caller:
     """The client's end of a conversation."""
 
-    def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
-        self._there = there
-        self._back = back
-        self._talking = talking
+    def __init__(
+        self, to_server: asyncio.Queue[bytes], to_client: asyncio.Queue[bytes], task: asyncio.Task[None]
+    ) -> None:
+        self._to_server = to_server
+        self._to_client = to_client
+        self._task = task
 
     async def send(self, message: bytes) -> None:
-        if message and not await self._wait_while_talking(asyncio.ensure_future(self._there.put(message))):
+        if message and not await self._wait_unless_ended(asyncio.ensure_future(self._to_server.put(message))):
             raise TransportError("the server has ended the conversation")
 
     async def receive(self) -> bytes:
-        coming = asyncio.ensure_future(self._back.get())
-        return coming.result() if await self._wait_while_talking(coming) else b""
+        coming = asyncio.ensure_future(self._to_client.get())
+        return coming.result() if await self._wait_unless_ended(coming) else b""
 
-    async def _wait_while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Wait for `waiting`; cancel it if the server ends the conversation first. Return whether it is done."""
+    async def _wait_unless_ended(self, transfer: "asyncio.Future[Any]") -> bool:
+        """Wait for a transfer over a queue; cancel it if the server's task ends first. Return whether it is done."""
         try:
-            await asyncio.wait({waiting, self._talking}, return_when=asyncio.FIRST_COMPLETED)
-            return waiting.done()
+            await asyncio.wait({transfer, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            return transfer.done()
         finally:
-            waiting.cancel()
+            transfer.cancel()
 
 
-async def _hang_up(there: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
+async def _hang_up(to_server: asyncio.Queue[bytes], task: asyncio.Task[None]) -> None:
     """Close the conversation, after a moment in which the server can receive the earlier messages."""
-    closing = asyncio.create_task(there.put(b""))
+    closing = asyncio.create_task(to_server.put(b""))
     try:
-        await asyncio.wait({talking}, timeout=FAREWELL_SECONDS)
+        await asyncio.wait({task}, timeout=FAREWELL_SECONDS)
     finally:
-        await cancel((closing, talking))
-    if not talking.cancelled() and (error := talking.exception()) is not None:
+        await cancel((closing, task))
+    if not task.cancelled() and (error := task.exception()) is not None:
         log.debug("a conversation ended: %s", error)
 
 

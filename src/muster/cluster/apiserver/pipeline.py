@@ -64,7 +64,7 @@ _NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-# Answers a request that neither reads nor writes an object.
+# Answers a request that neither reads nor writes an object. Raises `ApiError`.
 Action: TypeAlias = Callable[[Call], Awaitable[Answer]]
 
 
@@ -111,7 +111,7 @@ class ApiServer:
         self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, self._reader, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
-        # By name, such as `pods/log`: what is neither read nor written as an object.
+        # By name, such as `pods/log`: the resources and subresources that are neither read nor written as objects.
         self.actions: dict[str, Action] = {
             "bindings": self._bind_named,
             "pods/binding": self._bind,
@@ -223,9 +223,9 @@ class ApiServer:
             exchange.annotations,
             exchange.is_own,
         )
-        return await (self._on_subresource(call, subresource) if call.subresource else self._on_resource(call))
+        return await (self._answer_subresource(call, subresource) if call.subresource else self._answer_resource(call))
 
-    async def _on_resource(self, call: Call) -> Answer:
+    async def _answer_resource(self, call: Call) -> Answer:
         """Answer a request on a resource: by the resource's own action if it has one, otherwise by the verb."""
         if action := self.actions.get(call.resource.name):
             # An object that is not stored cannot be a table. kubectl prefers a table, but accepts the object.
@@ -255,7 +255,7 @@ class ApiServer:
             case _:
                 return await self._change_object(call)
 
-    async def _on_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
+    async def _answer_subresource(self, call: Call, subresource: Subresource | None) -> Answer:
         if subresource is None:
             raise path_not_found()
         if call.verb not in subresource.verbs:
@@ -265,7 +265,7 @@ class ApiServer:
         return await (self._get(call) if call.verb == "get" else self._change_object(call))
 
     async def _bind_named(self, call: Call) -> Response:
-        return await self._bind(replace(call, resource=PODS, name=_name_in(call), subresource="binding"))
+        return await self._bind(replace(call, resource=PODS, name=_read_pod_name(call), subresource="binding"))
 
     async def _bind(self, call: Call) -> Response:
         await self._pod_actions.bind(call)
@@ -285,7 +285,7 @@ class ApiServer:
         return self._reader.get(call.key, call.resource, {})
 
     async def _admit_connection(self, call: Call, options: Document) -> None:
-        attempt = call.attempt("CONNECT", options)
+        attempt = call.make_attempt("CONNECT", options)
         await self._admission.change(attempt, self._store, call.warnings)
         await self._admission.judge(attempt, self._store, call.warnings)
 
@@ -343,12 +343,12 @@ def _make_list_answer(call: Call, listed: Listed) -> Response | Stream:
 
 
 def _check_form(call: Call) -> None:
-    """Raise `ApiError` (400, 406) if the response's format is not available. Call it before anything is written."""
+    """Raise `ApiError` (400, 406) if the response's format is not available. Call this before any write."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
 
 
-def _name_in(call: Call) -> str:
+def _read_pod_name(call: Call) -> str:
     """Return the pod's name in a Binding that was posted to `bindings`. Raises `ApiError` (400)."""
     document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
     meta = document.get("metadata")

@@ -9,9 +9,9 @@ JSON = "application/json"
 
 
 class StaticAnswer(msgspec.Struct, frozen=True):
-    """A document, with the data that a client needs to cache it.
+    """An encoded document, with the data that a client needs to cache it.
 
-    hash: the hash of the body, so that it is the same in every process.
+    hash: the SHA-256 of the body in hexadecimal, which is the same in every process.
     """
 
     body: bytes

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, Token
 from types import TracebackType
 
-FEW = 4  # requests of one namespace that the server always works on at a time
+FEW = 4  # the requests of one namespace that the server always works on concurrently
 REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
 CROWD = 16  # requests of users under way that count like another active namespace
@@ -127,7 +127,7 @@ class NamespaceThrottle:
         waiter: asyncio.Future[None] = loop.create_future()
         share.waiting.append((waiter, request))
         if share.timer is None:
-            share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, share)
+            share.timer = loop.call_later(LONGEST_SECONDS, self._stop_counting_all, share)
         await waiter
 
     def stop_counting_after(self, share: _Share, request: "_Request", turns: int) -> None:
@@ -136,20 +136,20 @@ class NamespaceThrottle:
             asyncio.get_running_loop().call_soon(self.stop_counting_after, share, request, turns - 1)
             return
         share.counted.discard(request)
-        self._let_on(share)
+        self._wake_waiting(share)
         if share.timer is not None and not share.waiting:
             share.timer.cancel()
             share.timer = None
 
-    def _pass_over(self, share: _Share) -> None:
+    def _stop_counting_all(self, share: _Share) -> None:
         """Stop counting all requests of a namespace, because others have waited for `LONGEST_SECONDS`."""
         share.timer = None
         share.counted.clear()
-        self._let_on(share)
+        self._wake_waiting(share)
         if share.waiting:
-            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, share)
+            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._stop_counting_all, share)
 
-    def _let_on(self, share: _Share) -> None:
+    def _wake_waiting(self, share: _Share) -> None:
         while share.waiting and self.may_begin(share):
             waiter, request = share.waiting.popleft()
             if not waiter.done():

@@ -34,10 +34,11 @@ class Traffic:
     def count_answer(
         self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float
     ) -> None:
-        """Count a response.
+        """Count a response and its duration until now.
 
-        resource: None if it is not served.
-        start: the monotonic time when the request started.
+        target: None for a path that belongs to no resource.
+        resource: None if the target is not served.
+        start: the monotonic time at which the request arrived.
         """
         key = _make_key(verb, target, resource, code)
         series = self._series.get(key)

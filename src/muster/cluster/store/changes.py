@@ -1,7 +1,7 @@
 """Keep the recent changes of one resource, and the watches on them.
 
-A watch is a position in the sequence of changes. A watch that is far behind wakes once and takes all changes since.
-Until the watches read it, a change costs the same with one watch or two hundred.
+A watch is a position in the sequence of changes. A watch that is far behind wakes once, and then reads all changes
+since its position. Until the watches read it, a change costs the same with one watch or two hundred.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class Changes:
         self._drop(bisect_right(self._retained, revision, key=_revision))
 
     def _trim(self) -> None:
-        # Drop a quarter at a time, because dropping from the front of a list moves all the rest.
+        # Drop a quarter in one step, because dropping from the front of a list moves all the rest.
         if len(self._retained) <= self._limit * 5 // 4 and self._bytes <= self._limit_bytes * 5 // 4:
             return
         count = max(len(self._retained) - self._limit, 0)
@@ -198,7 +198,7 @@ class Watch:
             raise
 
     def nudge(self) -> None:
-        """Let `next` return without a change."""
+        """Let the current or the next call of `next` return an empty list."""
         self._nudged = True
         if self._waiter is not None and not self._waiter.done():
             self._last_revision = max(self._last_revision, self._newest())

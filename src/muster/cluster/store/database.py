@@ -34,13 +34,13 @@ _log = logging.getLogger(__name__)
 
 FILE = "store.db"
 PAGE_BYTES = 8192  # objects are some 2 KB; fewer than three fit into the usual 4096
-CHECKPOINT_BYTES = 8 << 20  # the size of log that is copied into the database at a time: some 10 ms of work
+CHECKPOINT_BYTES = 8 << 20  # the size at which the log is copied into the database: some 10 ms of work
 COMPACT_REVISIONS = 1_000  # per transaction of a compaction: some 5 ms
 VACUUM_PAGES = 500  # per transaction that returns pages to the disk
 PROBE_BYTES = 1 << 20  # a disk that cannot take this much counts as full
 RESERVE_BYTES = 4 << 20  # free pages of the database, and the same of log: more than a thousand objects
 RESERVE_SHARE = 8  # the reserve is skipped on a disk with room for fewer than this many reserves
-NEW_BYTES = RESERVE_BYTES  # with less free space, no new object is stored: the rest is for writes that end jobs
+NEW_BYTES = RESERVE_BYTES  # with less free space, no new object is stored: the rest is for writes that finish jobs
 NEW_SHARE = 20  # on a small disk, one part in this many of the disk
 
 INSERT_ROWS = 1_000  # per statement: SQLite takes 32,766 values
@@ -63,7 +63,7 @@ class Database:
         self._path = directory.create(FILE)
         self._log_bytes = 0  # bytes since the last checkpoint
         self._broken: StorageFailed | None = None
-        self.full: StorageFull | None = None  # why nothing new should be stored, as of the last look at the disk
+        self.full: StorageFull | None = None  # why no new object should be stored, as of the last check of the disk
         try:
             with ExitStack() as on_error:
                 self._marks = MarkFile(directory.create(marks.FILE))
@@ -126,12 +126,13 @@ class Database:
         self._write_mark()
         self._log_bytes += sum(len(record.body) for record in records)
         # A long log needs as much room again in the database, which a disk that is nearly full may not have.
-        return self.look_at_disk() or self._log_bytes >= CHECKPOINT_BYTES
+        return self.check_disk() or self._log_bytes >= CHECKPOINT_BYTES
 
-    def look_at_disk(self) -> bool:
-        """Set `full` by whether the disk has room for new objects; return whether it has no room for a reserve.
+    def check_disk(self) -> bool:
+        """Check the free space of the disk: set `full`, and return whether there is too little for a reserve.
 
-        If the system does not report the free space, assume that there is room.
+        `full` is None if the disk has room for new objects. If the system does not report the free space, assume that
+        there is room.
         """
         try:
             disk = os.statvfs(self._path.parent)

@@ -62,10 +62,13 @@ class FoundDecisions(NamedTuple):
 
 
 class DecisionFile:
-    """The file that records decisions about jobs, for use by one thread. All methods raise `DecisionFileError`."""
+    """The file that records decisions about jobs, for use by one thread."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. If it is unusable, rename it, and set `aside` to a sentence about that."""
+        """Open the file, or create it. Raises `DecisionFileError`.
+
+        If the file is unusable, rename it, and set `aside` to a sentence about that; otherwise `aside` is "".
+        """
         try:
             self._connection, self.aside = open_or_set_aside(
                 path, now, version=VERSION, schema=_SCHEMA, name="record of decisions"
@@ -81,9 +84,9 @@ class DecisionFile:
         self._size: int = size + rows * _ROW_BYTES
 
     def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, in order; then delete the oldest decisions above `most_bytes` in total.
+        """Add decisions, in order. Raises `DecisionFileError`.
 
-        Raises `DecisionFileError`.
+        most_bytes: the size of all decisions above which the oldest are deleted, down to 90 % of this size.
         """
         encode = msgspec.json.Encoder().encode
         rows = [(one.namespace, one.name, crc32(body), body) for one in decisions for body in (encode(one),)]
@@ -140,7 +143,7 @@ class DecisionFile:
 class DecisionStore:
     """The record of decisions about jobs: a file, used in a thread of its own from `open` to `close`.
 
-    All methods raise `DecisionFileError`.
+    `open`, `put` and `ask` raise `DecisionFileError`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,10 +162,7 @@ class DecisionStore:
         return self._file.aside
 
     async def put(self, decisions: Iterable[Decision], most_bytes: int) -> None:
-        """Add decisions, and delete the oldest decisions above `most_bytes` in total.
-
-        Return after the write is on disk.
-        """
+        """Add decisions as `DecisionFile.put` does, and return after the write is on disk."""
         await self._thread.do(lambda: self._file.put(decisions, most_bytes))
 
     async def ask(self, question: DecisionQuery) -> FoundDecisions:
@@ -170,6 +170,6 @@ class DecisionStore:
         return await self._thread.do(lambda: self._file.ask(question))
 
     async def close(self) -> None:
-        """Close the file and stop the thread."""
+        """Close the file, and stop the thread."""
         await self._thread.do(self._file.close)
         self._thread.stop()

@@ -1,4 +1,4 @@
-"""Lock the data directory, which belongs to one user and to one server at a time."""
+"""Lock the data directory. It belongs to one user, and only one server may use it."""
 
 import os
 from pathlib import Path
@@ -61,7 +61,7 @@ class DataDirectory:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a directory's list of entries, is on disk. Raises OSError."""
+    """Wait until a file's content, or a directory's list of entries, is on disk. Raises `OSError`."""
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

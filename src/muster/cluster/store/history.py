@@ -89,10 +89,13 @@ class FoundRuns(Struct, frozen=True):
 
 
 class HistoryFile:
-    """The file of the history, for use by one thread. All methods raise `HistoryError`."""
+    """The file of the history, for use by one thread."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open the file, or create it. If it is unusable, rename it, and set `aside` to a sentence about that."""
+        """Open the file, or create it. Raises `HistoryError`.
+
+        If the file is unusable, rename it, and set `aside` to a sentence about that; otherwise `aside` is "".
+        """
         self._path = path
         self._count: int | None = None  # the number of rows, once needed; no other writer changes it
         try:

@@ -9,7 +9,7 @@ from muster.cluster.store.worker import Worker
 
 
 class History:
-    """The history file at a path, used in a thread from `open` to `close`. All methods raise `HistoryError`."""
+    """The history file at a path, used in a thread from `open` to `close`. Methods but `close` raise `HistoryError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -23,7 +23,7 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Packing:
-    """The pieces of recently packed bodies."""
+    """The cache of the pieces of recently packed bodies, by which bodies share equal pieces."""
 
     def __init__(self) -> None:
         self._recent: dict[bytes, bytes] = {}

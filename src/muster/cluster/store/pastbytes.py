@@ -55,11 +55,9 @@ class PastBytes:
             self.exceeded.clear()
 
     def find_revision(self, limit: int) -> int:
-        """Return the oldest revision after which the changes have at most this many past bytes.
+        """Return the oldest revision after which the changes have at most `limit` past bytes, to within `STEP_BYTES`.
 
-        Return 0 if all kept changes together have no more.
-
-        limit: the number of bytes.
+        Return 0 if the sum of all kept changes is not above the limit.
         """
         if self.kept_bytes <= limit or not self._marks:
             return 0

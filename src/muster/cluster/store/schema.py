@@ -92,7 +92,7 @@ def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> No
 
 
 def version_of(connection: sqlite3.Connection, where: str, current: int = CURRENT) -> int:
-    """Return the version of the tables, 0 if there are none.
+    """Return the version of the tables; 0 for a database without tables.
 
     where: the path, for errors.
 

@@ -81,12 +81,12 @@ class SqliteJournal:
         await self._thread.do(self._database.reserve)
 
     def find_fullness(self) -> WriteRefused | None:
-        """Return why new objects should not be stored; None if they should.
+        """Return why new objects should not be stored, because the disk is almost full; None if they should.
 
-        The reason is a disk that is almost full.
+        If the disk was full before, check it again.
         """
         if self._database.full is not None:
-            self._database.look_at_disk()  # there may be room again; meanwhile nothing that is written would tell
+            self._database.check_disk()  # there may be room again, and only writes check the disk otherwise
         return self._database.full
 
     async def close(self) -> None:

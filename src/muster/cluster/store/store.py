@@ -84,7 +84,7 @@ class Store:
         on_failure: called once if the disk fails permanently.
         """
         self.revision = 0  # the revision of the newest commit
-        self.oldest = 0  # all changes after this revision are kept
+        self.oldest = 0  # the journal keeps all changes after this revision
         self.durable = journal.durable
         self.past = PastBytes(PAST_BYTES)  # the size of the changes after `oldest`
         self._journal = journal
@@ -99,7 +99,7 @@ class Store:
         self._queue: list[_Write] = []
         self._committer: asyncio.Task[None] | None = None
         self._is_due = False  # whether a write in the queue may not wait
-        self._due_at = float("-inf")  # when the last such write came, in the loop's time
+        self._due_at = float("-inf")  # when the last such write arrived, in the loop's time
         self._waiting: asyncio.TimerHandle | None = None  # ends the wait of the queue while nothing is due
         self._upkeep = asyncio.Lock()
         self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)
@@ -121,7 +121,7 @@ class Store:
 
     @property
     def trouble(self) -> str:
-        """Why the store refused the last writes, or refuses new objects; "" if it refuses neither."""
+        """Why the store refused the last batch of writes, or refuses new objects; "" if it refuses neither."""
         refusal = self._last_refusal or self._journal.find_fullness()
         return refusal.status.message if refusal is not None else ""
 
@@ -206,21 +206,21 @@ class Store:
         return Watch(self._find_collection(resource).changes, since, namespace, lambda: self.revision)
 
     def listen(self, resource: str, listener: Callable[[Change], None]) -> None:
-        """Register a listener for every committed change of a resource.
+        """Call a listener for every later committed change of a resource.
 
-        It is called before the change's writer or a watch sees the change. It must be quick and must not raise an
-        error.
+        The call comes before the change's writer or a watch sees the change. The listener must be quick, and must not
+        raise an error.
         """
         self._listeners[resource].append(listener)
 
     # -- writing
 
     def write(self, *writes: Put | Delete, may_wait: bool = False) -> Written:
-        """Make all of the writes, or none.
+        """Make all of the writes, or none; return a future that is done when they are durable.
 
-        They get their revisions now, in order; the future is done once they are durable. The result of the future is
-        the new entries (for a deletion, the last state); its error is `WriteRefused`. The key of a `Delete` must exist
-        in `latest`.
+        The writes get their revisions now, in order. The result of the future is the new entries (for a deletion, the
+        last state); its error is `WriteRefused`. An error of a write's `encode` is raised at once, and nothing is
+        written. The key of a `Delete` must exist in `latest`.
 
         may_wait: whether the writes may wait a moment (`WAIT_SECONDS`) for a commit with other writes.
         """
@@ -290,6 +290,7 @@ class Store:
             self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
 
     async def _commit(self) -> None:
+        """Commit the queued writes batch by batch, until none of them is urgent. Resolve their futures."""
         batch: _Batch = []
         while self._is_due:
             try:
@@ -347,6 +348,7 @@ class Store:
             self._collections[resource].changes.wake()
 
     def _take_back(self, batch: _Batch, refusal: WriteRefused) -> None:
+        """Roll back a batch and all queued writes. After a `StorageFailed`, refuse all later writes."""
         refused, self._queue = batch + self._queue, []
         self._last_refusal = refusal
         self._pending.clear()
@@ -419,9 +421,10 @@ class Store:
     async def compact(self, keep_after_revision: int) -> None:
         """Delete the changes up to a revision; the objects stay.
 
-        A watch from an earlier revision gets `Compacted` if a change of its resource was deleted since.
+        A watch from an earlier revision gets `Compacted` if a change of its resource was deleted since. The deletion on
+        disk runs in steps between commits. Raises `WriteRefused` if the disk is full or has failed.
 
-        The deletion runs in steps between commits. Raises `WriteRefused` if the disk is full or has failed.
+        keep_after_revision: the revision. A newer one than the store's means the store's.
         """
         revision = min(keep_after_revision, self.revision)
         if revision <= self.oldest:

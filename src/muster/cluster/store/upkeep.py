@@ -26,8 +26,9 @@ async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitabl
     """Repeatedly delete changes older than five minutes, and call `then` after each round that deleted some.
 
     The first round deletes all changes from before the start, because clients have resumed their watches by then. A
-    history that grows too large is shortened at once. On a full disk, the whole history is deleted. Each round first
-    allocates spare room for a full disk. `then` is also called at the start, because reading the store leaves garbage.
+    history that grows too large is shortened at once. On a full disk, the whole history is deleted. The start and each
+    round also reserve room for a full disk. `then` is also called at the start, because reading the store leaves
+    garbage.
     """
     marks = deque([store.revision] * KEEP_INTERVALS, maxlen=KEEP_INTERVALS)
     await store.reserve()

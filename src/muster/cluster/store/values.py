@@ -121,7 +121,7 @@ class Change(msgspec.Struct, gc=False, eq=False):
 class Put(NamedTuple):
     """A write that creates or replaces an object.
 
-    encode: takes the new revision and returns the body with it.
+    encode: takes the new revision and returns the body with it. The store calls it once, within `Store.write`.
     """
 
     key: Key

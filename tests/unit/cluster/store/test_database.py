@@ -212,7 +212,7 @@ def test_a_disk_with_little_room_takes_nothing_new(
     database.append([record(key("a"), 1)])
     assert (database.full is not None) == is_full
     monkeypatch.undo()
-    assert not database.look_at_disk()
+    assert not database.check_disk()
     assert database.full is None
 
 

@@ -7,7 +7,7 @@ from muster.api.values.selectors import label_matcher
 
 
 def aggregate_rules(role: ClusterRole, roles: Iterable[ClusterRole]) -> tuple[PolicyRule, ...]:
-    """Return the rules that the role should have, each once: in the order of the selectors, then of the roles' names.
+    """Return the rules that the role should have, without repetitions, sorted by selector and then by role name.
 
     A role without an aggregation rule keeps its own rules. Raises `SelectorError` if a selector is invalid.
     """

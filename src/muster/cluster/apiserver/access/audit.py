@@ -46,7 +46,7 @@ class AuditLog:
         self._failing = False
 
     def write(self, line: bytes) -> None:
-        """Append a line; report the first of several failed writes in the server's log."""
+        """Append a line. If that fails, report it in the server's log, unless the write before failed, too."""
         try:
             self._append(line + b"\n")
         except OSError as error:
@@ -179,7 +179,7 @@ class AuditRecord:
         self.log_stage("ResponseStarted", self._audit.moment())
 
     def log_abandoned(self) -> None:
-        """Log that the client disconnected before the response. The request may have taken effect."""
+        """Log that the client disconnected before the response. The request may have effects."""
         self._event["annotations"] = self._audit.annotations(self._access)
         self._end(504, "Timeout", "the answer was not waited for")
         self.log_stage("ResponseComplete", self._audit.moment())

@@ -26,7 +26,7 @@ class Trust(Struct, frozen=True):
     """The secrets by which the server and its clients authenticate.
 
     key: signs the tokens of service accounts.
-    tokens: the users of the bearer tokens that never expire, by token.
+    tokens: the users of the bearer tokens that never expire, by token, such as the admin's.
     authority_pem: the certificate of the cluster's CA; empty if no client outside the process reaches the server.
     """
 

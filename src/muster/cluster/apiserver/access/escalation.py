@@ -50,9 +50,9 @@ def _check_role(rbac: Rbac, attempt: WriteAttempt) -> None:
     kind = attempt.resource.kind
     if rbac.decide(_make_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
         return
-    _confirm(rbac, attempt, msgspec.convert(document.get("rules") or (), tuple[PolicyRule, ...]))
+    _require_held_rights(rbac, attempt, msgspec.convert(document.get("rules") or (), tuple[PolicyRule, ...]))
     if document.get("aggregationRule") or (old or {}).get("aggregationRule"):
-        _confirm(rbac, attempt, EVERYTHING, "must have cluster-admin privileges to use an aggregationRule")
+        _require_held_rights(rbac, attempt, EVERYTHING, "must have cluster-admin privileges to use an aggregationRule")
 
 
 # The metadata that garbage collection and field management write.
@@ -76,14 +76,14 @@ def _check_binding(rbac: Rbac, attempt: WriteAttempt) -> None:
     rules = rbac.role_rules(ref, attempt.namespace)
     if rules is None:
         raise not_found(f"{plural}.{GROUP}", ref.name)
-    _confirm(rbac, attempt, rules)
+    _require_held_rights(rbac, attempt, rules)
 
 
 def _make_access(attempt: WriteAttempt, verb: str, plural: str, name: str) -> Access:
     return Access(attempt.user, verb, GROUP, plural, attempt.namespace, name)
 
 
-def _confirm(rbac: Rbac, attempt: WriteAttempt, rules: Sequence[PolicyRule], instead: str = "") -> None:
+def _require_held_rights(rbac: Rbac, attempt: WriteAttempt, rules: Sequence[PolicyRule], instead: str = "") -> None:
     """Raise `ApiError` (403) unless the writer has all rights of these rules.
 
     instead: the message; if it is empty, the message lists the missing rights.

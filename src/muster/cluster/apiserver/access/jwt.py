@@ -29,17 +29,17 @@ class BadTokenError(Exception):
 class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
     """A private key that signs tokens. A token names its key by the key's `id`.
 
-    kept: the key loaded from a file; None for a new key, which is generated when it is first used.
+    loaded: the key loaded from a file; None for a new key, which is generated when it is first used.
     """
 
-    kept: "EllipticCurvePrivateKey | None" = None
+    loaded: "EllipticCurvePrivateKey | None" = None
 
     @cached_property
     def private(self) -> "EllipticCurvePrivateKey":
         """The private key: the loaded key, or one that is generated at the first use."""
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        return self.kept or ec.generate_private_key(ec.SECP256R1())
+        return self.loaded or ec.generate_private_key(ec.SECP256R1())
 
     @cached_property
     def id(self) -> str:
@@ -62,7 +62,7 @@ class SigningKey(msgspec.Struct, frozen=True, dict=True, eq=False):
         return _make_jws().encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
-        """Return the claims of a token that this key has signed; the caller checks expiry. Raises `BadTokenError`."""
+        """Return the claims of a token that this key has signed, even if it has expired. Raises `BadTokenError`."""
         from jwt import InvalidAlgorithmError, InvalidSignatureError, InvalidTokenError
 
         if len(token) > MAX_TOKEN_BYTES:

@@ -42,7 +42,7 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 class AccessDecision(Struct, frozen=True):
     """The decision whether an access is allowed.
 
-    reason: the binding that allows the access, or the roles that are missing.
+    reason: the binding that allows the access, or the missing roles of bindings; "" if there is nothing to say.
     """
 
     allowed: bool
@@ -59,13 +59,13 @@ class Grant(Struct, frozen=True):
 class Grants(Struct, frozen=True):
     """All grants of a user in a namespace and in the whole cluster, and an error for each missing role."""
 
-    given: tuple[Grant, ...]
+    grants: tuple[Grant, ...]
     errors: tuple[str, ...]
 
     @property
     def rules(self) -> list[PolicyRule]:
         """The rules of all grants."""
-        return [rule for grant in self.given for rule in grant.rules]
+        return [rule for grant in self.grants for rule in grant.rules]
 
 
 _MASTER = AccessDecision(allowed=True)
@@ -105,17 +105,21 @@ class Rbac:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
             decision = _decide(access, self._find_grants(user, access.namespace))
-            if _measure_length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
+            names = (access.verb, access.group, access.resource, access.namespace, access.name, access.path)
+            if _measure_length(user, *names) <= MAX_NAMES:
                 self._decisions[question] = decision
         return decision
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """Return all rights of a user in a namespace. "" means only the rights in the whole cluster."""
+        """Return all rights of a user in a namespace, with the rights in the whole cluster.
+
+        namespace: "" for only the rights in the whole cluster.
+        """
         self._read()
         return self._find_grants(user, namespace)
 
     def role_rules(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """Return the rules of a role, or None if it does not exist."""
+        """Return the rules of a role; None if the role does not exist. namespace: the namespace of the binding."""
         self._read()
         return self._find_rules(ref, namespace)
 
@@ -152,7 +156,7 @@ class Rbac:
         return role.rules
 
     def _read(self) -> None:
-        """Decode the roles and bindings that have changed. If any has, clear the caches."""
+        """Decode the roles and bindings that have changed since the last call, and clear the caches if any has."""
         seen = tuple([self._store.changes_of(kind.resource) for kind in _KINDS])
         if seen == self._seen:
             return
@@ -178,7 +182,7 @@ def explain_missing_role(ref: RoleRef) -> str:
 
 
 def _decide(access: Access, grants: Grants) -> AccessDecision:
-    for grant in grants.given:
+    for grant in grants.grants:
         if any(allows(rule, access) for rule in grant.rules):
             return AccessDecision(True, f"RBAC: allowed by {grant.source}")
     if len(grants.errors) > 1:

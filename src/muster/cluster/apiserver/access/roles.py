@@ -48,7 +48,7 @@ def _make_path_rule(*paths: str) -> PolicyRule:
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH)
 
-# The resources that users of a namespace work with, by group: those to change, and (`_STATUS`) those to read only.
+# The resources of users in a namespace, by group: resources that they may change, and (`_STATUS`) may only read.
 _WORKLOADS = {
     "apps": ("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale",
              "statefulsets", "statefulsets/scale"),

@@ -12,7 +12,7 @@ from muster.api.server.rbac import PolicyRule
 from muster.cluster.apiserver.identity.users import Access
 
 ALL = "*"
-# The most words of rules that one check compares, about half a second's work, which blocks all other requests.
+# The most words of rules that one check compares: about half a second of work, which blocks all other requests.
 MAX_COMPARED = 5_000_000
 
 EVERYTHING = (

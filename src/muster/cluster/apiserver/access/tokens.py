@@ -59,7 +59,8 @@ _RESOURCES = {"Pod": POD.resource, "Secret": SECRET.resource, "Node": NODE.resou
 def claims_of(subject: TokenSubject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
     """Return the claims of a token for a service account.
 
-    now, seconds: when the token becomes valid, and for how long.
+    now: when the token becomes valid.
+    seconds: how long the token is valid.
     identity: a unique ID of the token.
     """
     start = int(now.timestamp())
@@ -179,9 +180,11 @@ class Tokens:
     def _require(self, resource: str, namespace: str, reference: dict[str, str], kind: str) -> Entry:
         """Return the object that a token refers to.
 
-        kind: the name of the object's kind, for errors.
+        Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by more than
+        `_GRACE_SECONDS`.
 
-        Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
+        reference: the name and the UID of the object; the UID "" allows any.
+        kind: the name of the object's kind, for errors.
         """
         entry = self._store.get(Key(resource, namespace, reference["name"]))
         if entry is None or reference["uid"] not in ("", entry.header.uid):
@@ -195,14 +198,14 @@ class Tokens:
         return end is not None and (self._clock.now() - end).total_seconds() > _GRACE_SECONDS
 
 
-def _match_audiences(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
-    """Return the requested audiences for which a token is meant. Raises `BadTokenError` if there are none.
+def _match_audiences(token_audiences: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
+    """Return the requested audiences that a token is valid for. Raises `BadTokenError` if there are none.
 
-    meant: the audiences of the token.
+    token_audiences: the audiences of the token.
+    audiences: the requested audiences.
     """
-    shared = tuple(audience for audience in audiences if audience in meant)
+    shared = tuple(audience for audience in audiences if audience in token_audiences)
     if not shared:
-        raise BadTokenError(
-            f"token audiences {quote_texts(meant)} is invalid for the target audiences {quote_texts(audiences)}"
-        )
+        own, targets = quote_texts(token_audiences), quote_texts(audiences)
+        raise BadTokenError(f"token audiences {own} is invalid for the target audiences {targets}")
     return shared

@@ -33,7 +33,7 @@ PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class WriteAttempt(Struct, frozen=True):
-    """An object that a request is about to write, as input of admission.
+    """An object that a request is about to write or delete, as input of admission.
 
     old: the stored object; None for a new one.
     document: the object to store; for a DELETE, the stored one.
@@ -104,8 +104,8 @@ class AdmissionChain(Struct, frozen=True):
 
     changing: plugins that may change the document.
     judging: plugins that see the object to be stored, and may refuse it.
-    last: plugins that run right before the write, and count what it adds.
-    remarks: return warnings about a write that is allowed.
+    last: plugins that run right before the write, and check limits such as quota.
+    remarks: functions that return warnings about a write that is allowed.
     """
 
     changing: tuple[Plugin, ...]
@@ -144,7 +144,7 @@ class AdmissionChain(Struct, frozen=True):
             plugin(attempt, store)
 
 
-def namespace_lifecycle(attempt: WriteAttempt, store: Store) -> None:
+def check_namespace(attempt: WriteAttempt, store: Store) -> None:
     """Refuse new objects in a missing or terminating namespace, and the deletion of a permanent namespace."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
@@ -184,7 +184,7 @@ def keep(attempt: WriteAttempt, *fields: str) -> None:
             spec.setdefault(name, old[name])
 
 
-def priority(attempt: WriteAttempt, store: Store) -> None:
+def set_priority(attempt: WriteAttempt, store: Store) -> None:
     """Set the priority of a new pod from its PriorityClass or the default class, and protect the classes themselves.
 
     At most one class may be the default, and system classes may not be deleted. If an update leaves out the priority of
@@ -242,7 +242,7 @@ def _require_one_default(attempt: WriteAttempt, store: Store) -> None:
         raise attempt.make_refusal(message)
 
 
-def default_tolerations(seconds: int) -> Plugin:
+def add_default_tolerations(seconds: int) -> Plugin:
     """Return the plugin that adds tolerations to new or changed pods, so that they stay on a lost node for `seconds`.
 
     A pod's own tolerations of these taints stay as they are.
@@ -265,4 +265,4 @@ def _make_toleration(key: str, seconds: int) -> dict[str, Any]:
     return {"key": key, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds}
 
 
-PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)
+PLUGINS: tuple[Plugin, ...] = (check_namespace, set_priority)

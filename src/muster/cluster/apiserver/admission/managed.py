@@ -65,7 +65,7 @@ def make_managed_plugins(
 
     plugins: list[Plugin] = [ManagedJobs(ours, around, find_in, settings)] if ours else []
     if JOB in [one.kind for one in ours]:
-        plugins.append(partial(pods_of_queued_jobs, shared=shared))
+        plugins.append(partial(gate_pods_of_jobs, shared=shared))
     if JOB_SET in [one.kind for one in ours]:
         plugins.append(partial(gate_pods_of_jobsets, shared=shared))
     if "pod" in configuration.integrations.frameworks:
@@ -291,7 +291,7 @@ class _Head(Struct):
 _POD_HEAD = POD.seen_as(_Head)
 
 
-def pods_of_queued_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
+def gate_pods_of_jobs(attempt: WriteAttempt, store: Store, shared: SharedObjects) -> None:
     """Add a scheduling gate to a new pod of a Job with a Workload, unless quota has been granted for the pod.
 
     Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before

@@ -10,7 +10,7 @@ from muster.api.volcano import VOLCANO_JOB
 from muster.cluster.apiserver.decode import Document
 
 
-def pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
+def list_pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each pod spec of a pod or a job of any kind, with its path. `resource`: a resource's key."""
     spec = document.get("spec") or {}
     if resource == POD.resource:

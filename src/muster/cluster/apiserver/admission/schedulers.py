@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from muster.cluster.apiserver.admission.chain import Remark, WriteAttempt
-from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.apiserver.admission.podspecs import list_pod_specs
 
 
 def warn_of_missing_scheduler(names: Collection[str]) -> Remark:
@@ -15,7 +15,7 @@ def warn_of_missing_scheduler(names: Collection[str]) -> Remark:
     def remark(attempt: WriteAttempt) -> str:
         if attempt.subresource or attempt.operation != "CREATE":
             return ""
-        for path, spec in pod_specs(attempt.resource.key, attempt.document):
+        for path, spec in list_pod_specs(attempt.resource.key, attempt.document):
             name = spec.get("schedulerName")
             if name and name not in names and not spec.get("nodeName"):
                 return f"{path}.schedulerName: no scheduler here is called {name!r}: the pods wait until one is"

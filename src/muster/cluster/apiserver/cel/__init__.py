@@ -14,7 +14,7 @@ This package does not export `rules`, and imports `front` and `evaluate` with th
 sooner without them, and most clusters have no expression.
 """
 
-from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of
+from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, find_problem
 from muster.cluster.apiserver.cel.devices import DEVICE_VARIABLES, device_matches
 from muster.cluster.apiserver.cel.errors import CompileError
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError, make_sentence
@@ -29,6 +29,6 @@ __all__ = [
     "all_hold",
     "compile_condition",
     "device_matches",
+    "find_problem",
     "make_sentence",
-    "problem_of",
 ]

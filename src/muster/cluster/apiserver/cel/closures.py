@@ -31,11 +31,7 @@ _PER_UNIT = 10  # characters or elements that together cost one unit, as much as
 
 
 def charge(frame: Frame, units: int) -> None:
-    """Subtract the units from the remaining cost of the frame.
-
-    Raises:
-        CostLimitError: the cost limit is exceeded.
-    """
+    """Subtract the units from the remaining cost of the frame. Raises `CostLimitError` if it falls below 0."""
     frame[0] -= units
     if frame[0] < 0:
         raise CostLimitError
@@ -54,7 +50,7 @@ def make_selection(operand: Run, name: str) -> Run:
     return run
 
 
-def member_of(slot: int, name: str) -> Run:
+def make_variable_selection(slot: int, name: str) -> Run:
     """Return the closure of `variable.name`, the most frequent node. It saves a call compared with `make_selection`.
 
     slot: the slot of the variable in the frame.
@@ -84,13 +80,13 @@ def make_presence_test(operand: Run, name: str) -> Run:
     return run
 
 
-def optional_selection(operand: Run, name: str) -> Run:
+def make_optional_selection(operand: Run, name: str) -> Run:
     """Return the closure of `operand.?name`."""
     return lambda frame: operators.optional_select(operand(frame), name)
 
 
 def make_adapter(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
-    """Return the closure that converts the JSON value of the operand to a CEL value."""
+    """Return the closure that converts the JSON value of the operand to a CEL value; the operand if `adapt` is None."""
     if adapt is None:
         return operand
 
@@ -142,7 +138,7 @@ def make_conditional(test: Run, then: Run, otherwise: Run) -> Run:
 
 
 def make_loop_condition(operand: Run) -> Run:
-    """Return the closure of a loop's condition: continue until the operand is false, and despite errors."""
+    """Return the closure of a loop's condition: whether the operand is not false. An error counts as true."""
 
     def run(frame: Frame) -> bool:
         try:
@@ -321,7 +317,7 @@ class Loop(Struct, frozen=True):
     second: int | None
     weight: int
 
-    def turns(self, frame: Frame) -> list[Any]:
+    def list_turns(self, frame: Frame) -> list[Any]:
         """Return the values of the loop's variables, one item for each iteration.
 
         Raises `CelError` if the value is neither a list nor a map.
@@ -339,8 +335,7 @@ class Loop(Struct, frozen=True):
     def enter(self, frame: Frame, turn: Any) -> None:
         """Start an iteration: charge its cost to the frame and set the slots. turn: the values of the variables.
 
-        Raises:
-            CostLimitError: the cost limit is exceeded.
+        Raises `CostLimitError` if the cost limit is exceeded.
         """
         frame[0] -= self.weight
         if frame[0] < 0:
@@ -359,7 +354,7 @@ def make_quantifier(loop: Loop, predicate: Run, *, decided: bool) -> Run:
 
     def run(frame: Frame) -> bool:
         failure: CelError | None = None
-        for turn in loop.turns(frame):
+        for turn in loop.list_turns(frame):
             loop.enter(frame, turn)
             try:
                 holds: object = predicate(frame)
@@ -384,7 +379,7 @@ def make_fold(loop: Loop, start: Run, condition: Run | None, step: Run, result: 
     """
 
     def run(frame: Frame) -> Any:
-        turns = loop.turns(frame)
+        turns = loop.list_turns(frame)
         frame[slot] = start(frame)
         for turn in turns:
             if condition is not None and condition(frame) is not True:
@@ -401,7 +396,7 @@ def make_equality(shape: Shape) -> Callable[[Any, Any], bool]:
     if shape.unordered:
         return lambda a, b: _is_same(a, b, shape)
     if shape.typed:
-        # Each place has one type, so Python's equality is CEL's.
+        # No place can be a bool or a number, so Python's equality is CEL's.
         return lambda a, b: bool(a == b)
     return equals
 

@@ -18,11 +18,8 @@ Condition: TypeAlias = Callable[[Mapping[str, Any]], Any]
 def compile_condition(expression: str, variables: Sequence[str], limit: int = CALL_LIMIT) -> Condition:
     """Compile an expression to a function of its variables, and cache the function for later requests.
 
-    The function takes null for a variable without a value. The function raises `CelError`, or `CostLimitError` if a
-    run costs more than `limit`.
-
-    Raises:
-        CompileError: the text is not a valid expression.
+    Raises `CompileError` if the text is not a valid expression. The returned function takes null for a variable without
+    a value. It raises `CelError` if the expression has no value, and `CostLimitError` if a run costs more than `limit`.
     """
     return _compile_condition(expression, tuple(variables), limit)
 
@@ -36,13 +33,13 @@ def _compile_condition(expression: str, variables: tuple[str, ...], limit: int) 
     checked, _ = check(expression, dict.fromkeys(variables, "dyn"))
     program = compile_expression(checked, dict.fromkeys(variables, ANYTHING))
 
-    def condition(values: Mapping[str, Any]) -> Any:
+    def evaluate(values: Mapping[str, Any]) -> Any:
         return program(*(values.get(name) for name in variables), budget=CostBudget(limit))
 
-    return condition
+    return evaluate
 
 
-def problem_of(expression: str, variables: Sequence[str]) -> str:
+def find_problem(expression: str, variables: Sequence[str]) -> str:
     """Return why an expression does not compile over these variables, or "" if it compiles."""
     try:
         compile_condition(expression, variables)
@@ -58,8 +55,7 @@ class ConditionError(Exception):
 def all_hold(conditions: Iterable[str], variables: Sequence[str], values: Mapping[str, Any]) -> bool:
     """Return whether all conditions hold. A false condition outweighs the errors of the others.
 
-    Raises:
-        ConditionError: a condition failed or is not a bool, and none is false.
+    Raises `ConditionError` if a condition failed or is not a bool, and none is false.
     """
     problem = ""
     for expression in conditions:

@@ -67,9 +67,8 @@ class Program(Struct, frozen=True):
     def __call__(self, *variables: Any, budget: CostBudget) -> Any:
         """Evaluate the expression and return its value.
 
-        Raises:
-            CelError: the expression has no value for these variables.
-            CostLimitError: the cost exceeds the limit of an expression or the budget.
+        Raises `CelError` if the expression has no value for these variables, and `CostLimitError` if the cost exceeds
+        the limit of an expression or the budget.
         """
         allowed = min(CALL_LIMIT, budget.left)
         frame = [allowed - self.weight, *variables, *(None,) * (self.slots - len(variables))]
@@ -86,8 +85,7 @@ class Program(Struct, frozen=True):
 def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -> Program:
     """Compile an expression to a program that takes the variables in the order of the mapping.
 
-    Raises:
-        CompileError: an operator or field does not fit the shapes.
+    Raises `CompileError` if an operator or field does not fit the shapes.
     """
     compiler = _Compiler(expression)
     scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}
@@ -125,7 +123,7 @@ class _Compiler:
         self.expression = expression
         self.slots = 0
         self.loops = 0  # how many loops surround the current node
-        self.turns = 1  # the most iterations that the surrounding loops have together
+        self.turns = 1  # the most iterations of the surrounding loops, multiplied
         self.most_iterations = 0  # of all loops compiled so far
 
     def compile(self, node: Node, scope: _Scope) -> _Part:
@@ -136,11 +134,11 @@ class _Compiler:
             case Ident():
                 return self._compile_identifier(node, scope)
             case Select():
-                return self._select(node, scope)
+                return self._compile_selection(node, scope)
             case Call():
-                return self._call(node, scope)
+                return self._compile_call(node, scope)
             case ListLiteral():
-                return self._list(node, scope)
+                return self._compile_list(node, scope)
             case MapLiteral():
                 return self._compile_map(node, scope)
             case Comprehension():
@@ -153,32 +151,32 @@ class _Compiler:
         slot, shape = scope[node.name]
         return _Part(lambda frame: frame[slot], shape)
 
-    def _select(self, node: Select, scope: _Scope) -> _Part:
+    def _compile_selection(self, node: Select, scope: _Scope) -> _Part:
         operand, shape = self.compile(node.operand, scope)
         name, member = self._find_field(node, shape, node.field)
         if node.test_only:
             return _Part(closures.make_presence_test(operand, name))
         if isinstance(node.operand, Ident) and node.operand.name in scope:
-            run = closures.member_of(scope[node.operand.name].slot, name)
+            run = closures.make_variable_selection(scope[node.operand.name].slot, name)
         else:
             run = closures.make_selection(operand, name)
         return _Part(closures.make_adapter(run, member.adapt), _find_member_shape(shape, member))
 
-    def _find_field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
+    def _find_field(self, node: Node, shape: Shape, field: str) -> tuple[str, Shape]:
         """Return the JSON name of a field, and the field's shape. Raises `CompileError` for an undeclared field."""
         if shape.element is not None:
-            return spelled, shape.element
+            return field, shape.element
         # Upstream also accepts unescaped reserved words (`metadata.namespace`).
-        name = shape.names.get(spelled, spelled)
+        name = shape.names.get(field, field)
         if name in shape.fields:
             return name, shape.fields[name]
         if shape.type in EXAMPLES:
             raise make_compile_error(self.expression, node, f"type '{shape.type}' does not support field selection")
         if not shape.open:
-            raise make_compile_error(self.expression, node, f"undefined field '{spelled}'")
-        return spelled, ANYTHING
+            raise make_compile_error(self.expression, node, f"undefined field '{field}'")
+        return field, ANYTHING
 
-    def _call(self, node: Call, scope: _Scope) -> _Part:
+    def _compile_call(self, node: Call, scope: _Scope) -> _Part:
         """Compile a call of a function or operator. Raises `CompileError` if no overload fits the arguments."""
         parts = [self.compile(arg, scope) for arg in node.args]
         runs = [part.run for part in parts]
@@ -211,7 +209,7 @@ class _Compiler:
         """Compile `container[key]`, `container[?key]` or `container.?key`."""
         if node.function == "_?._" and isinstance(key, Const):
             name, member = self._find_field(node, container.shape, key.value)
-            run = closures.optional_selection(container.run, name)
+            run = closures.make_optional_selection(container.run, name)
         else:
             member = self._find_element_shape(container.shape, key)
             run = closures.make_binary(operators.BINARY[node.function], container.run, key_run)
@@ -225,7 +223,7 @@ class _Compiler:
             return shape.fields.get(key.value, ANYTHING)
         return shape.element or ANYTHING
 
-    def _list(self, node: ListLiteral, scope: _Scope) -> _Part:
+    def _compile_list(self, node: ListLiteral, scope: _Scope) -> _Part:
         parts = [self.compile(each, scope) for each in node.elements]
         element = parts[0].shape if parts else ANYTHING
         for part in parts[1:]:
@@ -271,12 +269,12 @@ class _Compiler:
             part = _Part(closures.make_quantifier(loop, self.compile(predicate, inner).run, decided=decided))
         else:
             inner[node.accumulator] = _Variable(fold, ANYTHING)
-            part = self._fold(node, loop, inner, start.run, fold)
+            part = self._compile_fold(node, loop, inner, start.run, fold)
         self.loops -= 1
         self.turns = turns
         return part
 
-    def _fold(self, node: Comprehension, loop: closures.Loop, scope: _Scope, start: Run, slot: int) -> _Part:
+    def _compile_fold(self, node: Comprehension, loop: closures.Loop, scope: _Scope, start: Run, slot: int) -> _Part:
         condition = None if _holds_always(node.condition) else self.compile(node.condition, scope).run
         step, shape = self._compile_step(node.step, node.accumulator, scope, slot)
         result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, shape)})
@@ -313,7 +311,10 @@ _SPECIAL: Mapping[str, Callable[..., Run]] = {
 
 
 def _find_common_shape(a: Shape, b: Shape) -> Shape:
-    """Return what is known about a value that has either of two shapes."""
+    """Return the shape of a value that has one of two shapes; `ANYTHING` if they differ.
+
+    If one of them is `ANYTHING`, the value is assumed to have the other one.
+    """
     if a is b or b is ANYTHING:
         return a
     return b if a is ANYTHING else (a if a == b else ANYTHING)

@@ -28,10 +28,9 @@ _FRAME = re.compile(r"^[A-Z_]+: (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
 def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
     """Return the checked expression and the type of its value.
 
-    variables: the type (such as `list<string>`) of each variable, by its name.
+    Raises `CompileError` if the text is not a valid expression.
 
-    Raises:
-        CompileError: the text is not a valid expression.
+    variables: the type (such as `list<string>`) of each variable, by its name.
     """
     environment = _make_environment(tuple(variables.items()))
     try:

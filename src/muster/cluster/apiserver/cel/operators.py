@@ -35,8 +35,7 @@ _FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 def timestamp_of(nanos: int) -> Timestamp:
     """Return the CEL timestamp that is this many nanoseconds after the start of 1970.
 
-    Raises:
-        CelError: the timestamp is outside of the years 1 to 9999.
+    Raises `CelError` if the timestamp is outside of the years 1 to 9999.
     """
     if _FIRST <= nanos <= _LAST:
         return Timestamp(nanos)
@@ -44,11 +43,7 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return the CEL duration of this many nanoseconds.
-
-    Raises:
-        CelError: the number exceeds 64 bits.
-    """
+    """Return the CEL duration of this many nanoseconds. Raises `CelError` if the number exceeds 64 bits."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise CelError("duration overflow")
@@ -122,7 +117,7 @@ def _compute_remainder(a: int, b: int) -> int:
     return a - b * _divide_towards_zero(a, b)
 
 
-def _double_quotient(a: float, b: float) -> float:
+def _divide_doubles(a: float, b: float) -> float:
     if b != 0:
         return a / b
     return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
@@ -150,15 +145,21 @@ def contains(item: Any, container: Any) -> bool:
     Raises `CelError` for another container.
     """
     if type(container) is dict:
-        return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
+        return key_of(container, item) is not None
     if type(container) is list:
         return any(equals(item, each) for each in container)
     raise make_overload_error("@in", item, container)
 
 
 def key_of(mapping: dict[Any, Any], key: Any) -> Any:
-    """Return the key of the map that equals a number of any type (`1`, `1u`, `1.0`); None if there is none."""
-    return next((each for each in mapping if is_number(each) and each == key), None)
+    """Return the key of the map that equals a value in CEL; None if there is none.
+
+    A number equals a number of any type (`1`, `1u`, `1.0`), and a bool only a bool.
+    """
+    if type(key) is str:
+        return key if key in mapping else None
+    same = is_number if is_number(key) else (lambda each: type(each) is type(key))
+    return next((each for each in mapping if same(each) and each == key), None)
 
 
 def index(container: Any, key: Any) -> Any:
@@ -167,14 +168,10 @@ def index(container: Any, key: Any) -> Any:
     Raises `CelError` if a map or list has no such key.
     """
     if type(container) is dict:
-        if type(key) is not str and is_number(key):
-            key = key_of(container, key)
-        if key is None or type(key) not in KEYS:
+        known_key = key_of(container, key)
+        if known_key is None:
             raise CelError(f"no such key: {key}")
-        try:
-            return container[key]
-        except KeyError:
-            raise CelError(f"no such key: {key}") from None
+        return container[known_key]
     if type(container) is list:
         return container[require_position(container, key)]
     if type(container) is Optional:
@@ -185,8 +182,7 @@ def index(container: Any, key: Any) -> Any:
 def require_position(items: list[Any], key: Any) -> int:
     """Return a CEL index as an index of the list.
 
-    Raises:
-        CelError: the key is no whole number, or it is out of bounds.
+    Raises `CelError` if the key is no whole number, or it is out of bounds.
     """
     if not is_number(key) or not math.isfinite(key) or key != int(key):
         raise make_overload_error("_[_]", items, key)
@@ -223,12 +219,10 @@ def optional_select(container: Any, name: str) -> Optional:
 
 
 def select(container: Any, name: str) -> Any:
-    """Return `container.name` if the container is an optional; else raise the error of the failed selection.
+    """Return `container.name` if the container is an optional; else raise `CelError`.
 
-    Callers look the name up in a map themselves, and call this function if the lookup fails.
-
-    Raises:
-        CelError: the map has no such key, or the container is neither a map nor an optional.
+    Callers look the name up in a map themselves, and call this function if the lookup fails. So the error says that the
+    map has no such key, or that the container is neither a map nor an optional.
     """
     if type(container) is Optional:
         return optional_select(container, name)
@@ -255,7 +249,7 @@ BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "_+_": add,
     "_-_": subtract,
     "_*_": _make_arithmetic("_*_", lambda a, b: a * b, lambda a, b: a * b),
-    "_/_": _make_arithmetic("_/_", _divide_towards_zero, _double_quotient),
+    "_/_": _make_arithmetic("_/_", _divide_towards_zero, _divide_doubles),
     "_%_": _make_arithmetic("_%_", _compute_remainder, None),
     "_[_]": index,
     "_[?_]": optional_index,

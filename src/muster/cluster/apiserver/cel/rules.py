@@ -54,8 +54,7 @@ class RuleError(ValueError):
 def compile_rules(schema: Schema) -> Validator | None:
     """Return the validator for the rules of a structural schema; None if the schema has no rules.
 
-    Raises:
-        RuleError: at least one rule is invalid.
+    Raises `RuleError` if at least one rule is invalid.
     """
     if not _has_rules(schema):
         return None
@@ -122,12 +121,11 @@ class _Rule(Struct, frozen=True):
     error_type: str
 
     def run(self, new: Any, old: Any, path: _Path, walk: _Walk) -> None:
-        """Add an error to the walk if the value breaks the rule.
+        """Add an error to the walk if the rule is not true of the value. Raises `_StoppedError` at the cost limit.
+
+        An unchanged value may break a rule that does not use `oldSelf`.
 
         old: the replaced value. None if there is none, or if it cannot be correlated with the new value.
-
-        Raises:
-            _StoppedError: the cost limit is reached.
         """
         if self.uses_old and old is None and not self.optional_old:
             return
@@ -276,7 +274,10 @@ def _make_keyed_check(check_item: _Check, keys: Sequence[str]) -> _Check:
 
 
 def _make_items_check(check_item: _Check) -> _Check:
-    """Return the check of a list whose items have no keys, so that no item can be matched with its old value."""
+    """Return the check of a list whose items have no keys, so that no item can be matched with its old value.
+
+    An unchanged list may break the rules of its items.
+    """
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, list):
@@ -363,10 +364,8 @@ def _compile_program(field: str, text: str, shapes: Mapping[str, Shape], result:
 def _convert_field_path(path: str, shape: Shape) -> str:
     """Convert a `fieldPath` (`.spec['my-field']`) to the spelling of messages.
 
-    A step leads to a declared field, or into the values of a map or the items of a list.
-
-    Raises:
-        _UnsoundError: the path does not lead to a field of the shape.
+    A step leads to a declared field, or into the values of a map or the items of a list. Raises `_UnsoundError` if the
+    path does not lead to a field of the shape.
     """
     rendered, at = "", 0
     while at < len(path):

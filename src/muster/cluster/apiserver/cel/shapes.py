@@ -47,8 +47,8 @@ class Shape(Struct, frozen=True):
     adapt: converts the JSON value to the CEL value; None if they are the same.
     keys: for a list-map, the fields that identify an item.
     is_set: whether the list is a set, so that its order has no meaning.
-    most: the most elements that a list or map may have; 0 if unknown.
-    typed: whether every place in the value has exactly one type.
+    most: the most elements that a list or map may have, by its schema or else as assumed; 0 for other values.
+    typed: whether no place in the value can be both a bool and a number, so that Python's equality is CEL's.
     unordered: whether the value is or contains a set or a list-map.
     """
 
@@ -90,7 +90,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
         case "object":
             return _make_object_shape(schema, root=root or bool(schema.get(EMBEDDED)))
         case "array":
-            return _list(schema)
+            return _make_list_shape(schema)
         case _ if schema.get("nullable"):
             adapt = _find_scalar(schema, type_)[1]
             return Shape(schema_type=type_, adapt=adapt and _make_null_safe(adapt), typed=bool(type_))
@@ -140,7 +140,7 @@ def _make_object_shape(schema: Schema, *, root: bool) -> Shape:
     )
 
 
-def _list(schema: Schema) -> Shape:
+def _make_list_shape(schema: Schema) -> Shape:
     items: Schema = schema.get("items") or {}
     element = shape_of(items)
     type_ = "dyn" if schema.get("nullable") else f"list<{element.type}>"
@@ -196,8 +196,7 @@ def _decode_bytes(text: str) -> bytes:
 def parse_timestamp(text: str) -> Timestamp:
     """Return the timestamp for an RFC 3339 time, or for the first instant of a date.
 
-    Raises:
-        CelError: the text is neither a time nor a date.
+    Raises `CelError` if the text is neither a time nor a date.
     """
     whole, dot, rest = text.partition(".")
     digits = re.match(r"\d*", rest)
@@ -211,11 +210,7 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def parse_duration(text: str) -> Duration:
-    """Parse a duration in Go's notation.
-
-    Raises:
-        CelError: the text is no duration.
-    """
+    """Parse a duration in Go's notation. Raises `CelError` if the text is no duration."""
     try:
         return Duration(durations.parse(text))
     except durations.DurationError as error:

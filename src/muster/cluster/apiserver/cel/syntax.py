@@ -127,8 +127,7 @@ def is_mentioned(node: Node, name: str) -> bool:
 def read(text: str, serialized: bytes) -> Expression:
     """Decode the expression that the library checked and serialized (as a `google.protobuf.Any`).
 
-    Raises:
-        UnsupportedError: the expression constructs a message.
+    Raises `UnsupportedError` if the expression constructs a message.
     """
     checked = _read_message(_read_message(serialized)[2][-1])
     source = _read_message(checked[5][-1]) if 5 in checked else {}
@@ -188,18 +187,18 @@ def _read_ident(id_: int, data: bytes) -> Node:
     return Ident(id_, _read_text(_read_message(data), 1).removeprefix("."))
 
 
-def _select(id_: int, data: bytes) -> Node:
+def _read_select(id_: int, data: bytes) -> Node:
     fields = _read_message(data)
     return Select(id_, _read_node(fields[1][-1]), _read_text(fields, 2), bool(_read_int(fields, 3)))
 
 
-def _call(id_: int, data: bytes) -> Node:
+def _read_call(id_: int, data: bytes) -> Node:
     fields = _read_message(data)
     args = (*fields.get(1, ()), *fields.get(3, ()))
     return Call(id_, _read_text(fields, 2), tuple(_read_node(arg) for arg in args))
 
 
-def _list(id_: int, data: bytes) -> Node:
+def _read_list(id_: int, data: bytes) -> Node:
     fields = _read_message(data)
     packed = b"".join(value if isinstance(value, bytes) else bytes([value]) for value in fields.get(2, ()))
     return ListLiteral(
@@ -225,9 +224,9 @@ def _read_comprehension(id_: int, data: bytes) -> Node:
 _NODES: dict[int, Callable[[int, bytes], Node]] = {
     3: _read_const,
     4: _read_ident,
-    5: _select,
-    6: _call,
-    7: _list,
+    5: _read_select,
+    6: _read_call,
+    7: _read_list,
     8: _read_map,
     9: _read_comprehension,
 }

@@ -113,8 +113,7 @@ def measure_extent(value: Any) -> int:
 
     A short expression can nest one list in others many times, and so create a value that is too large to walk.
 
-    Raises:
-        CostLimitError: the value is larger than any stored document.
+    Raises `CostLimitError` if the value is larger than any stored document.
     """
     total, pending = 0, [value]
     while pending:
@@ -149,11 +148,7 @@ def is_alike(a: Any, b: Any) -> bool:
 
 
 def is_less(a: Any, b: Any) -> bool:
-    """Return CEL's `a < b`.
-
-    Raises:
-        CelError: the values have no order.
-    """
+    """Return CEL's `a < b`. Raises `CelError` if the values have no order."""
     kind, other = type(a), type(b)
     if kind is not other and not (kind in _NUMBERS and other in _NUMBERS):
         raise make_overload_error("_<_", a, b)
@@ -164,33 +159,21 @@ def is_less(a: Any, b: Any) -> bool:
 
 
 def int_of(value: int) -> int:
-    """Return the number.
-
-    Raises:
-        CelError: an int of 64 bits cannot hold it.
-    """
+    """Return the number. Raises `CelError` if an int of 64 bits cannot hold it."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise CelError("integer overflow")
 
 
 def uint_of(value: int) -> UInt:
-    """Return the number as a uint.
-
-    Raises:
-        CelError: a uint of 64 bits cannot hold it.
-    """
+    """Return the number as a uint. Raises `CelError` if a uint of 64 bits cannot hold it."""
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise CelError("unsigned integer overflow")
 
 
 def truncate_double(value: float) -> int:
-    """Return the double without its fraction.
-
-    Raises:
-        CelError: the double is infinite or not a number.
-    """
+    """Return the double without its fraction. Raises `CelError` if the double is infinite or not a number."""
     if math.isnan(value) or math.isinf(value):
         raise CelError("range error")
     return int(value)

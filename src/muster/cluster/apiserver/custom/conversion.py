@@ -18,7 +18,7 @@ from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.decode import Document
 from muster.runtime.ids import Ids
 
-SECONDS = 30.0  # the time limit of a webhook's answer
+SECONDS = 30.0  # the time limit of a webhook's response
 
 _encoder = msgspec.json.Encoder()
 _SPOKEN = ("v1", "v1beta1")
@@ -32,8 +32,7 @@ class Convert(Protocol):
     async def __call__(self, documents: Sequence[Document], api_version: str) -> Sequence[Document]:
         """Return the objects in `api_version`, in the same order, without changing the original objects.
 
-        Raises:
-            ApiError: a webhook fails.
+        Raises `ApiError` if a webhook fails.
         """
         ...
 
@@ -123,8 +122,7 @@ class _BadAnswerError(Exception):
 def _read(body: bytes, uid: str, count: int) -> Sequence[Document]:
     """Return the objects in a webhook's response.
 
-    Raises:
-        _BadAnswerError: the response is malformed, reports a failure or has the wrong number of objects.
+    Raises `_BadAnswerError` if the response is malformed, reports a failure or has the wrong number of objects.
     """
     try:
         response = msgspec.json.decode(body, type=_Review).response

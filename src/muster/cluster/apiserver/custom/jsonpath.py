@@ -40,8 +40,7 @@ class JsonPathError(ValueError):
 def compile_path(text: str) -> Find:
     """Compile a path to a function that yields the matching values of a JSON value, in order.
 
-    Raises:
-        JsonPathError: the path is invalid, too long or not supported.
+    Raises `JsonPathError` if the path is invalid, too long or not supported.
     """
     if len(text) > MAX_CHARACTERS:
         raise JsonPathError(f"path is longer than {MAX_CHARACTERS} characters")

@@ -61,13 +61,14 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
         set_condition(status, ESTABLISHED, "True", now, reason="InitialNamesAccepted", message=sentence)
 
 
-def _accept_names(requested: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
+def _accept_names(requested: dict[str, Any], previous: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
     """Return the accepted names, and the reason and message of a conflict; both are "" if there is none.
 
-    had: the names that the definition already has.
+    requested: the names in the spec.
+    previous: the names that the definition already has.
     taken: the names of other definitions.
     """
-    accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
+    accepted: dict[str, Any] = {"plural": "", "kind": ""} | previous
     reason = message = ""
     for name, pool, word in (
         ("plural", taken.resources, "PluralConflict"),
@@ -77,7 +78,9 @@ def _accept_names(requested: dict[str, Any], had: dict[str, Any], taken: Taken) 
         ("listKind", taken.kinds, "ListKindConflict"),
     ):
         value = requested.get(name)
-        values, before = (value or [], had.get(name) or []) if name == "shortNames" else ([value], [had.get(name)])
+        values, before = (
+            (value or [], previous.get(name) or []) if name == "shortNames" else ([value], [previous.get(name)])
+        )
         refused = [text for text in values if text and text in pool and text not in before]
         if refused:
             reason, message = word, ", ".join(f'"{text}" is already in use' for text in refused)

@@ -61,7 +61,7 @@ class CustomResources:
         if previous_reason == reason:
             return
         self._served[name] = reason, stored
-        # In the first generation all objects are stored by this definition, later only those written from now on.
+        # The first generation of a definition has stored all objects. A later one has stored the objects from now on.
         since = 0 if definition.metadata.generation <= 1 else self._store.latest_list(entry.key.resource).revision
         convert = make_converter(definition, self._calls, self._ids)
         self._registry.set_custom(name, resources_of(definition, convert, since, stored))

@@ -141,7 +141,7 @@ class _Version(Struct, frozen=True, eq=False, dict=True):
             stored=self.kind,
             view=self._make_view(views.take_main if has_status else views.take_all),
             rules=Rules(
-                prepare_create=preparation.reset_status if has_status else _as_it_is,
+                prepare_create=preparation.reset_status if has_status else _leave_unchanged,
                 prepare_update=partial(preparation.count_change, status=not has_status),
                 has_generation=True,
                 unconditional_update=False,
@@ -257,7 +257,7 @@ def make_served_schema(schema: Schema) -> Schema:
 _METADATA: Schema = make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"]["metadata"]
 
 
-def _as_it_is(document: Document) -> None:
+def _leave_unchanged(document: Document) -> None:
     """Leave a new object unchanged, because the client may set the status if it is no subresource."""
 
 
@@ -268,8 +268,8 @@ def _is_blocking(error: FieldError) -> bool:
 def _read_fields(paths: Mapping[str, tuple[str, ...]], body: bytes) -> Mapping[str, str]:
     document = msgspec.json.decode(body)
     values = {name: value_at(document, path) for name, path in paths.items()}
-    return {name: _as_text(value) for name, value in values.items() if value is not None}
+    return {name: _format_as_text(value) for name, value in values.items() if value is not None}
 
 
-def _as_text(value: Any) -> str:
+def _format_as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -18,8 +18,7 @@ def scale_subresource(
 ) -> Subresource:
     """Return the scale subresource of a custom resource.
 
-    It reads and writes the numbers of replicas at the given paths of the object.
-
+    paths: where the object has its numbers of replicas and its selector.
     validate: returns the errors of an update of the whole object, from the new and the old object.
     """
     wanted = simple_names(paths.spec_replicas_path)
@@ -36,7 +35,7 @@ def scale_subresource(
     def take(stored: Document, written: Document) -> Document:
         return _set_nested(views.with_metadata(stored, written), wanted, views.wanted_replicas(written))
 
-    def applied(stored: Document, config: Document) -> Document:
+    def take_config(stored: Document, config: Document) -> Document:
         version = {name: stored[name] for name in ("apiVersion", "kind")}
         return _set_nested(version, wanted, views.wanted_replicas(config)) | {"metadata": config["metadata"]}
 
@@ -46,7 +45,7 @@ def scale_subresource(
             return [invalid(paths.spec_replicas_path, replicas, "should be a non-negative integer")]
         return validate(new, old)
 
-    view = View(views.SCALE, show, take, validate_update=validate_update, applied=applied)
+    view = View(views.SCALE, show, take, validate_update=validate_update, take_config=take_config)
     return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
 

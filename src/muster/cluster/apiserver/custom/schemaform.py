@@ -17,10 +17,9 @@ _Read: TypeAlias = Callable[[Any, str, list[str]], Any]
 def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
     """Return the decoded schema, without unknown keywords.
 
-    unknown: receives the paths of the unknown keywords.
+    Raises `DecodeError` if a keyword has a value of a wrong type.
 
-    Raises:
-        DecodeError: a keyword has a value of a wrong type.
+    unknown: receives the paths of the unknown keywords.
     """
     _require(value, dict, path, "v1.JSONSchemaProps")
     return _read_members(value, path, unknown, _KEYWORDS)
@@ -63,7 +62,7 @@ def _read_anything(value: Any, _path: str, _unknown: list[str]) -> Any:
     return value
 
 
-def _list_of(read_item: _Read, go_type: str) -> _Read:
+def _make_list_reader(read_item: _Read, go_type: str) -> _Read:
     def read(value: Any, path: str, unknown: list[str]) -> Any:
         _require(value, list, path, go_type)
         return [read_item(item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
@@ -71,7 +70,7 @@ def _list_of(read_item: _Read, go_type: str) -> _Read:
     return read
 
 
-def _map_of(read_item: _Read, go_type: str) -> _Read:
+def _make_map_reader(read_item: _Read, go_type: str) -> _Read:
     def read(value: Any, path: str, unknown: list[str]) -> Any:
         _require(value, dict, path, go_type)
         return {name: read_item(item, f"{path}.{name}", unknown) for name, item in value.items()}
@@ -101,9 +100,9 @@ _TEXT = _make_scalar_reader(str, "string")
 _FLAG = _make_scalar_reader(bool, "bool")
 _WHOLE = _make_scalar_reader(int, "int64")
 _NUMBER = _make_scalar_reader((int, float), "float64")
-_TEXTS = _list_of(_TEXT, "[]string")
-_SCHEMAS = _list_of(read_schema, "[]v1.JSONSchemaProps")
-_NAMED_SCHEMAS = _map_of(read_schema, "map[string]v1.JSONSchemaProps")
+_TEXTS = _make_list_reader(_TEXT, "[]string")
+_SCHEMAS = _make_list_reader(read_schema, "[]v1.JSONSchemaProps")
+_NAMED_SCHEMAS = _make_map_reader(read_schema, "map[string]v1.JSONSchemaProps")
 
 _RULE: dict[str, _Read] = dict.fromkeys(("rule", "message", "messageExpression", "reason", "fieldPath"), _TEXT) | {
     "optionalOldSelf": _FLAG
@@ -118,14 +117,14 @@ _KEYWORDS: dict[str, _Read] = {
     "x-kubernetes-int-or-string": _FLAG,
     **dict.fromkeys(("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"), _WHOLE),
     **dict.fromkeys(("default", "example"), _read_anything),
-    "enum": _list_of(_read_anything, "[]v1.JSON"),
+    "enum": _make_list_reader(_read_anything, "[]v1.JSON"),
     **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _TEXTS),
     "not": read_schema,
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _SCHEMAS),
     **dict.fromkeys(("properties", "patternProperties", "definitions"), _NAMED_SCHEMAS),
     **dict.fromkeys(("additionalProperties", "additionalItems"), _read_schema_or_bool),
     "items": _read_schema_or_list,
-    "dependencies": _map_of(_read_anything, "v1.JSONSchemaDependencies"),
+    "dependencies": _make_map_reader(_read_anything, "v1.JSONSchemaDependencies"),
     "externalDocs": _read_docs,
-    "x-kubernetes-validations": _list_of(_read_rule, "v1.ValidationRules"),
+    "x-kubernetes-validations": _make_list_reader(_read_rule, "v1.ValidationRules"),
 }

@@ -19,11 +19,7 @@ _SHARED = ("validation", "subresources", "additionalPrinterColumns")
 
 
 def require_shape(definition: Any) -> Document:
-    """Return the definition. Check first that the parts that the conversion moves are objects and lists.
-
-    Raises:
-        DecodeError: such a part has another type.
-    """
+    """Return the definition. Raises `DecodeError` if a part that the conversion moves is no object or list."""
     spec = _require_object(_require_object(definition, "").get("spec"), "spec")
     for name in ("validation", "subresources", "conversion"):
         _require_object(spec.get(name), f"spec.{name}")

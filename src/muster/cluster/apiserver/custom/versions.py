@@ -47,8 +47,7 @@ class CustomVersion:
     async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Return the entries with their bodies in this version.
 
-        Raises:
-            ApiError: a webhook fails to convert them.
+        Raises `ApiError` if a webhook fails to convert them.
         """
         if all(self._is_current(entry) for entry in entries):
             return entries
@@ -62,8 +61,7 @@ class CustomVersion:
     async def convert_to_stored(self, document: Document) -> Document:
         """Convert an object of this version to the stored version.
 
-        Raises:
-            ApiError: a webhook fails to convert it.
+        Raises `ApiError` if a webhook fails to convert it.
         """
         if self._api_version == self._stored.version:
             return document
@@ -71,11 +69,7 @@ class CustomVersion:
         return self._convert_to_form(converted[0])
 
     async def convert(self, document: Document) -> Document:
-        """Convert an object of another version to this version.
-
-        Raises:
-            ApiError: a webhook fails to convert it.
-        """
+        """Convert an object of another version to this version. Raises `ApiError` if a webhook fails to convert it."""
         return (await self._convert_all([document]))[0]
 
     async def _load(self, entries: Sequence[Entry]) -> Iterator[Entry]:

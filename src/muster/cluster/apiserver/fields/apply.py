@@ -12,23 +12,29 @@ from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import lastapplied
 from muster.cluster.apiserver.fields.compare import compare
 from muster.cluster.apiserver.fields.config import find_applied_fields
-from muster.cluster.apiserver.fields.conflicts import Conflict, conflict_error
+from muster.cluster.apiserver.fields.conflicts import Conflict, make_conflict_error
 from muster.cluster.apiserver.fields.managers import (
     APPLY,
     Entry,
     Writer,
     entries_of,
     identity_of,
-    in_order,
     is_same_entry,
     remove_entries,
     set_entries,
+    sort_entries,
 )
 from muster.cluster.apiserver.fields.merge import merge, prune_given_up
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import FieldSet, intersect_sets, list_paths, subtract_set, unite_sets
 from muster.cluster.apiserver.fields.settle import settle_fields
-from muster.cluster.apiserver.fields.update import NOTHING, left_to, record_update, remove_ignored, remove_unmanaged
+from muster.cluster.apiserver.fields.update import (
+    NOTHING,
+    record_update,
+    remove_ignored,
+    remove_lost_fields,
+    remove_unmanaged,
+)
 
 # Every object keeps its metadata, even if no manager owns a field in it any more.
 _METADATA: FieldSet = {"f:metadata": {}}
@@ -48,15 +54,14 @@ def apply(
     """Return the object after the apply, with its `metadata.managedFields`. Neither operand changes.
 
     An apply that changes nothing returns an object that equals the stored one, including the times of its entries.
+    Raises `ApiError`: 409 for conflicts, 400 for a configuration that cannot be applied.
 
     live: the stored object; None if there is none yet.
     config: the manager's configuration, in the version `writer.api_version`.
     now: the current time as RFC 3339, in UTC and whole seconds.
     force: whether to take fields from managers that set them to a different value.
-    ignored: fields that this kind of write never changes, even if the configuration sets them.
-
-    Raises:
-        ApiError: 409 for conflicts, 400 for a configuration that cannot be applied.
+    ignored: fields that get no manager and cause no conflict, because this kind of write never stores them. The caller
+    removes their values.
     """
     _require_applicable(config, writer)
     wanted = subtract_set(find_applied_fields(config, schema), ignored) or {}
@@ -74,7 +79,7 @@ def apply(
         _require_no_conflicts(others, changes.gained, base, writer, schema)
     if previous is not None and base == result and is_same_entry(previous, own):
         own = previous
-    entries = in_order([*left_to(others, changes.lost), *([own] if own["fieldsV1"] else [])])
+    entries = sort_entries([*remove_lost_fields(others, changes.lost), *([own] if own["fieldsV1"] else [])])
     result["metadata"] = dict(result.get("metadata") or {})
     lastapplied.update_annotation(result, config, writer)
     set_entries(result, entries_of(live) if entries == entries_of(live) else entries)
@@ -82,6 +87,7 @@ def apply(
 
 
 def _require_applicable(config: Document, writer: Writer) -> None:
+    """Raise `ApiError` (400) if the configuration is in another version or has managed fields of its own."""
     version = config.get("apiVersion", "")
     if version != writer.api_version:
         message = "Incorrect version specified in apply patch. Specified patch version: "
@@ -110,11 +116,9 @@ def _settle_entry(entry: Entry, schema: FieldSchema) -> Entry:
     return entry if fields is entry["fieldsV1"] else entry | {"fieldsV1": fields}
 
 
-def _find_owned_fields(applied: FieldSet, others: Iterable[Entry]) -> FieldSet:
+def _find_owned_fields(own: FieldSet, others: Iterable[Entry]) -> FieldSet:
     """Return the fields that at least one manager owns after the apply."""
-    return reduce(
-        unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(applied, _METADATA)
-    )
+    return reduce(unite_sets, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), unite_sets(own, _METADATA))
 
 
 def _require_no_conflicts(
@@ -122,12 +126,15 @@ def _require_no_conflicts(
 ) -> None:
     """Raise `ApiError` (409) if another manager owns a field whose value the apply changes.
 
+    A field that kubectl applied client-side is no conflict for kubectl.
+
     gained: the fields whose value the apply changes.
+    live: the object before the apply.
     """
     if not gained:
         return
     taken = ((entry, intersect_sets(entry["fieldsV1"], gained)) for entry in others if entry["fieldsV1"])
     conflicts = [Conflict(identity_of(entry), tuple(list_paths(fields))) for entry, fields in taken if fields]
-    conflicts = lastapplied.not_allowed(conflicts, live, writer, schema) if conflicts else []
+    conflicts = lastapplied.find_reported_conflicts(conflicts, live, writer, schema) if conflicts else []
     if conflicts:
-        raise conflict_error(conflicts)
+        raise make_conflict_error(conflicts)

@@ -16,7 +16,7 @@ from muster.cluster.apiserver.decode import Document
 
 
 def make_blank(kind: Kind[Any]) -> Document:
-    """Return an object of a kind as Go encodes it with no field set; {} for a kind without types (custom resources)."""
+    """Return an object of a kind as Go encodes it with no field set; {} for a custom resource, which has no Go type."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
     return _make_blank_message(component) if component else _make_blank_struct(kind.type)
 
@@ -30,13 +30,13 @@ def _make_blank_message(component: str) -> Document:
         member = schema["properties"].get(field.name, {})
         if "$ref" in member or "allOf" in member:
             if not field.is_optional:
-                members[field.name] = _make_blank_message(_name_referred(member))
+                members[field.name] = _make_blank_message(_get_referenced_component(member))
         elif member.get("type") == "array" and field.is_always_written:
             members[field.name] = None
     return members
 
 
-def _name_referred(member: dict[str, Any]) -> str:
+def _get_referenced_component(member: dict[str, Any]) -> str:
     reference: str = (member.get("allOf") or [member])[0]["$ref"]
     return reference.rpartition("/")[2]
 

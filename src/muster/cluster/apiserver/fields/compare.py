@@ -22,7 +22,7 @@ class Changes(NamedTuple):
 
     @property
     def lost(self) -> FieldSet:
-        """The paths that all managers but the writer lose: the gained and the removed paths."""
+        """The paths that every manager except the writer loses: the gained and the removed paths."""
         return unite_sets(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
 
 
@@ -34,7 +34,7 @@ def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
 
 
 def list_all_paths(value: Any, schema: FieldSchema) -> FieldSet:
-    """Return a field set with the path of a value and of everything in it."""
+    """Return the field set of a value: its own path, and the paths of all parts that can have another manager."""
     if not value:
         return {}
     shape = schema.shape
@@ -83,7 +83,7 @@ def _compare_items(old: dict[str, Any], new: dict[str, Any], element: FieldSchem
 
 
 def _compare_values(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
-    """Add the changes between two different values of one path."""
+    """Add the difference between two values of one path to `changes`. The values are not equal."""
     inner = Changes({}, {})
     if not _compare_contents(old, new, schema, inner):
         changes.gained[key] = list_all_paths(new, schema)
@@ -95,9 +95,9 @@ def _compare_values(key: str, old: Any, new: Any, schema: FieldSchema, changes: 
 
 
 def _compare_contents(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
-    """Compare the contents of two objects or lists. A null counts as empty.
+    """Add the differences between the contents of two objects or lists to `changes`, and return True.
 
-    Return False, without changes, if the values must be compared as a whole.
+    A null counts as empty. Return False and add nothing if only the whole values can be compared.
     """
     if not (old or new):
         return False
@@ -117,6 +117,7 @@ def _compare_contents(old: Any, new: Any, schema: FieldSchema, changes: Changes)
 
 
 def _map_items_by_key(value: Any, schema: FieldSchema) -> dict[str, Any] | None:
+    """Return the items of a list by path element; None if the value is no list or an item has no key."""
     if value is None:
         return {}
     return schema.items_of(value) if type(value) is list else None

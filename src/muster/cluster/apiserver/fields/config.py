@@ -17,16 +17,13 @@ _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}
 
 
 def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
-    """Return the fields that a configuration sets.
+    """Return the fields that a configuration sets. Raises `ApiError` (400) if it does not fit the schema.
 
-    The set contains the path of each item of a list and of each member of a map. For an object member that the schema
-    names, the set contains only the nested paths, not the path of the member itself.
-
-    Raises:
-        ApiError: 400, because the configuration does not fit the schema.
+    The set contains the path of each scalar, atomic value, list item and map entry. It contains the path of a granular
+    object or list under a name in the schema only if the value is null or {}.
     """
     walk = _Walk()
-    fields = walk.members(config, schema, "")
+    fields = walk.collect_members(config, schema, "")
     if walk.errors:
         errors = walk.errors[:_MAX_ERRORS]
         text = errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
@@ -35,12 +32,15 @@ def find_applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
 
 
 class _Walk:
-    """One walk through a configuration, with the errors found so far."""
+    """One walk through a configuration.
+
+    errors: the messages about the values so far that do not fit the schema.
+    """
 
     def __init__(self) -> None:
         self.errors: list[str] = []
 
-    def members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
+    def collect_members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
         node: FieldSet = {}
         for name, item in value.items():
             inner = f"{path}.{name}"
@@ -48,7 +48,7 @@ class _Walk:
             if named is None and schema.rest is None and not schema.open:
                 self.errors.append(f"{inner}: field not declared in schema")
                 continue
-            below = self.value(item, schema.member(name), inner)
+            below = self.collect_value(item, schema.member(name), inner)
             if named is None:
                 below = _add_self(below)
             elif item is None or item == {}:
@@ -57,15 +57,15 @@ class _Walk:
                 node["f:" + name] = below
         return node
 
-    def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
-        """Return the field set of a value: {} if it contains only the value's own path, None if it contains no path."""
+    def collect_value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
+        """Return the field set of a value: {} for only the value's own path, None if no path belongs to the set."""
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
         if type(value) not in schema.types:
             self.errors.append(f"{path}: {_explain_mismatch(value, schema)}")
             return None
         if type(value) is dict and schema.shape == "map":
-            return self.members(value, schema, path) or None
+            return self.collect_members(value, schema, path) or None
         if type(value) is list and schema.element is not None:
             return self._collect_items(value, schema, schema.element, path) or None
         return {}
@@ -79,12 +79,12 @@ class _Walk:
             elif key in node:
                 self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
             else:
-                node[key] = _add_self(self.value(item, element, path + path_step(key)))
+                node[key] = _add_self(self.collect_value(item, element, path + path_step(key)))
         return node
 
 
-def _add_self(below: FieldSet | None) -> FieldSet:
-    return {SELF: {}, **below} if below else {}
+def _add_self(node: FieldSet | None) -> FieldSet:
+    return {SELF: {}, **node} if node else {}
 
 
 def _explain_mismatch(value: Any, schema: FieldSchema) -> str:
@@ -101,6 +101,7 @@ def _explain_mismatch(value: Any, schema: FieldSchema) -> str:
 
 
 def _explain_missing_key(item: Any, schema: FieldSchema) -> str:
+    """Return the message about a list's item that has no key, in upstream's words."""
     if schema.shape == "set":
         if type(item) is list:
             return "not supported: associative list with lists as elements"

@@ -10,14 +10,14 @@ from muster.cluster.apiserver.fields.managers import UPDATE, Identity
 
 
 class Conflict(Struct, frozen=True):
-    """The fields that another manager owns with a different value."""
+    """The fields that one other manager owns, and that the apply would set to a different value."""
 
     manager: Identity
     paths: tuple[str, ...]
 
 
-def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
-    """Return the error 409, with one cause for each field and each of its owners."""
+def make_conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
+    """Return the 409 error, with one cause for each field and each manager that owns it."""
     paths_by_manager = [
         (_name_manager(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_get_manager)
     ]

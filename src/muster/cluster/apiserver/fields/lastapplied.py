@@ -22,14 +22,16 @@ from muster.runtime.transport import JSON
 
 KUBECTL = "kubectl"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit of all annotations of an object together
+MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit for the sum of all annotations of an object
 
 
-def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
-    """Return the conflicts that an apply must report.
+def find_reported_conflicts(
+    conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema
+) -> list[Conflict]:
+    """Return the conflicts that an apply must report, without the fields that kubectl may overwrite.
 
-    kubectl may overwrite a field whose live value equals the value in its last-applied annotation, so such fields are
-    left out. For any other manager, all conflicts are returned.
+    kubectl may overwrite a field whose live value equals the value in its last-applied annotation. For any other
+    manager, the result contains all conflicts.
     """
     allowed = set(list_paths(_find_last_applied_fields(live, writer, schema)))
     if not allowed:
@@ -39,7 +41,10 @@ def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schem
 
 
 def _find_last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) -> FieldSet:
-    """Return the fields of the last client-side apply whose values have not changed since."""
+    """Return the fields of kubectl's last client-side apply whose values have not changed since.
+
+    Return {} for any other manager, and for an annotation of another API version or that cannot be decoded.
+    """
     text = _get_annotation(live)
     if writer.manager != KUBECTL or not text:
         return {}
@@ -57,9 +62,8 @@ def _find_last_applied_fields(live: Document, writer: Writer, schema: FieldSchem
 def update_annotation(result: Document, config: Document, writer: Writer) -> None:
     """Put the configuration that kubectl applied into the annotation, if the object has that annotation already.
 
-    The function replaces the `metadata` of the result, and does nothing for other managers.
-
-    The annotation is removed if all annotations together would exceed `MAX_ANNOTATIONS_BYTES`.
+    Replace the `metadata` of the result, or do nothing for other managers. If all annotations together would exceed
+    `MAX_ANNOTATIONS_BYTES`, remove the annotation instead.
     """
     if writer.manager != KUBECTL or not _get_annotation(result):
         return

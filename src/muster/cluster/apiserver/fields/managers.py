@@ -20,7 +20,7 @@ UPDATE = "Update"
 FIELDS_V1 = "FieldsV1"
 MAX_UPDATERS = 10  # the most entries of updates on one object; more cause the oldest ones to be merged
 ANCIENT_CHANGES = "ancient-changes"  # the manager of the merged entries
-MAX_MANAGER_LENGTH = 128
+MAX_MANAGER_LENGTH = 128  # bytes of a manager's name
 
 
 class Identity(NamedTuple):
@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 class Writer(Struct, frozen=True):
     """The origin of a write.
 
-    manager: the field manager.
+    manager: the name of the field manager; "" if the request names none and has no user agent.
     api_version: the API version in which the fields are named. For `scale` it is the version of the object itself.
     subresource: the subresource that the request writes; "" for the object itself.
     """
@@ -94,7 +94,7 @@ def is_same_entry(entry: Entry, other: Entry) -> bool:
     return entry is other or entry | {"time": ""} == other | {"time": ""}
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
+def sort_entries(entries: Iterable[Entry]) -> list[Entry]:
     """Return `managedFields` entries in their stored order: appliers first, then by time."""
     return sorted(entries, key=_make_sort_key)
 
@@ -110,20 +110,22 @@ def _make_sort_key(entry: Entry) -> tuple[str, ...]:
 
 
 def read_entries(raw: Any) -> list[Entry] | None:
-    """Return the `managedFields` entries from a client, in canonical form; None if they are malformed."""
+    """Return the `managedFields` entries from a client, in canonical form; None if they are malformed.
+
+    If several entries have the same key, only the last one stays.
+    """
     try:
         entries = [_read_entry(entry) for entry in raw]
     except (ValueError, TypeError, RecursionError):
         return None
-    return in_order({identity_of(entry): entry for entry in entries}.values())
+    return sort_entries({identity_of(entry): entry for entry in entries}.values())
 
 
 def _read_entry(raw: Any) -> Entry:
     """Return one entry from a client in canonical form.
 
-    Raises:
-        ValueError: the operation, the type of its fields or a path element is unknown.
-        TypeError: the entry or one of its members has the wrong type.
+    Raises `ValueError` for an unknown operation, type of fields or path element, and `TypeError` for a value of the
+    wrong type.
     """
     if not isinstance(raw, dict):
         raise TypeError("an entry is an object")
@@ -139,7 +141,10 @@ def _read_entry(raw: Any) -> Entry:
 
 
 def cap_updaters(entries: list[Entry]) -> list[Entry]:
-    """Merge the oldest update entries of each version until at most `MAX_UPDATERS` remain, and return all entries."""
+    """Merge the oldest update entries until at most `MAX_UPDATERS` remain; return all entries.
+
+    Entries of different API versions are never merged, so more may remain.
+    """
     if len(entries) <= MAX_UPDATERS:
         return entries
     updates = sorted((entry for entry in entries if entry["operation"] == UPDATE), key=_make_age_key)
@@ -161,6 +166,10 @@ def cap_updaters(entries: list[Entry]) -> list[Entry]:
 
 
 def _merge_into_ancient(by_identity: dict[Identity, Entry], first: Entry, entry: Entry) -> None:
+    """Merge an update entry into the entry of `ANCIENT_CHANGES` of its version, in place.
+
+    first: the oldest entry of the version, which becomes that entry if there is none yet.
+    """
     version = entry.get("apiVersion", "")
     bucket = Writer(ANCIENT_CHANGES, version)
     identity = bucket.identity(UPDATE)
@@ -176,13 +185,16 @@ def _make_age_key(entry: Entry) -> tuple[str, Identity]:
 
 
 def default_manager(user_agent: str) -> str:
-    """Return the field manager of a request that names none: its user agent up to the first slash."""
+    """Return the field manager of a request that names none: the printable part of its user agent before the first "/".
+
+    The result has at most `MAX_MANAGER_LENGTH` bytes.
+    """
     head = "".join(character for character in user_agent.partition("/")[0] if character.isprintable())
     return head.encode()[:MAX_MANAGER_LENGTH].decode(errors="ignore")
 
 
 def manager_errors(manager: str, *, required: bool = False) -> list[FieldError]:
-    """Return the errors in the `fieldManager` of a request.
+    """Return the errors in the name of a field manager; an empty list if it is valid.
 
     required: whether the request must name a manager, as an apply must.
     """

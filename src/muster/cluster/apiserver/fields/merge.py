@@ -12,7 +12,7 @@ from muster.cluster.apiserver.fields.sets import FieldSet, is_member
 
 
 def merge(live: Document, config: Document, schema: FieldSchema) -> Document:
-    """Return a copy of the object into which the values of the configuration are merged, as the schema says."""
+    """Return a copy of the object, with the values of the configuration merged into it by the rules of the schema."""
     result = live.copy()
     for name, value in config.items():
         result[name] = _merge_value(live[name], value, schema.member(name)) if name in live else copy_value(value)
@@ -70,22 +70,22 @@ def _merge_item(live: Any, config: Any, element: FieldSchema) -> Any:
 
 
 def copy_value(value: Any) -> Any:
-    """Return a deep copy of a value of the configuration, so that later changes of the object do not reach it."""
+    """Return a deep copy of a value of the configuration, which later changes of the result do not reach."""
     if type(value) is dict:
         return {name: copy_value(item) for name, item in value.items()}
     return [copy_value(item) for item in value] if type(value) is list else value
 
 
-def prune_given_up(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
-    """Return the object without the fields that its manager gave up and that no manager owns.
+def prune_given_up(document: Document, previous: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
+    """Return the object without the fields that the previous apply set and that no manager owns now.
 
-    given_up: the fields of the manager's previous apply.
-    owned: the fields that any manager owns now, including the manager's new configuration.
+    previous: the fields of the manager's previous apply.
+    owned: the fields that any manager owns now, including the fields of the manager's new configuration.
     """
     result = document
     for name, value in document.items():
         key = "f:" + name
-        last = given_up.get(key)
+        last = previous.get(key)
         if last is None:
             continue
         owned_below = owned.get(key)
@@ -109,6 +109,7 @@ def _prune_value(value: Any, last: FieldSet, node: FieldSet | None, schema: Fiel
 
     Return None if nothing remains and no manager owns the empty value.
 
+    last: the fields of the previous apply in the value; {} if it set only the value as a whole.
     node: the fields that any manager owns in the value; None if there are none.
     """
     if not last or not value:
@@ -124,8 +125,8 @@ def _prune_value(value: Any, last: FieldSet, node: FieldSet | None, schema: Fiel
     return left if left or (node is not None and is_member(node)) else None
 
 
-def _prune_item(item: Any, key: str | None, given_up: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
-    last = given_up.get(key) if key is not None else None
+def _prune_item(item: Any, key: str | None, previous: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
+    last = previous.get(key) if key is not None else None
     if last is None or key is None:
         return item
     node = owned.get(key)

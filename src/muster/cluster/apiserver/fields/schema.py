@@ -67,7 +67,8 @@ class FieldSchema(Struct, frozen=True, eq=False):
     def of(schema: Schema, empty: Document | None = None) -> "FieldSchema":
         """Compile the OpenAPI v3 schema of a kind.
 
-        schema: a schema without references. The common members of all objects, such as metadata, replace its own.
+        schema: a schema without references. The members that all objects share, such as metadata, replace its members
+        of the same name.
         empty: the blank object of the kind.
         """
         members = schema.get("properties") or {}
@@ -76,17 +77,17 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of_kind(kind: Kind[Any]) -> "FieldSchema":
-        """Compile the schema of a kind that has Muster's types."""
+        """Compile the schema of a kind that has a Python type."""
         return FieldSchema.of(make_inlined_schema(kind), make_blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
-        """Return the schema of a member. For an undeclared member return `DEDUCED`, by which the value decides."""
+        """Return the schema of a member; `DEDUCED`, which allows any value, for an undeclared member."""
         return self.fields[name] or self.rest or DEDUCED
 
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
         """Return the items of a list by path element; None if an item has no key.
 
-        Items that share a path element become one tuple.
+        If several items have the same path element, the value is a tuple of them.
         """
         by_key: dict[str, Any] = {}
         repeated: dict[str, list[Any]] = {}
@@ -123,6 +124,7 @@ def _make_text_key(name: str, value: str) -> str:
 
 
 _NO_MEMBERS: LazyMembers[FieldSchema] = LazyMembers({}, lambda _: DEDUCED)
+# The schema of an undeclared value: objects are granular, and lists are atomic.
 DEDUCED: FieldSchema = FieldSchema("map", (*_ANY_SCALAR, dict, list), open=True)
 _ATOMIC = FieldSchema("atomic", (*_ANY_SCALAR, dict, list))
 _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
@@ -134,23 +136,23 @@ def _make_common_members() -> dict[str, Schema]:
     return dict(make_inlined_schema(Kind("", "v1", "Object", "objects", Object))["properties"])
 
 
-def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _compile(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     """Return the node of a schema.
 
-    made: the nodes compiled so far, by the `id` of their schema, because a schema may occur in several places.
+    nodes: the nodes compiled so far, by the `id` of their schema, because a schema may occur in several places.
     """
-    known = made.get(id(schema))
+    known = nodes.get(id(schema))
     if known is None:
-        known = made[id(schema)] = _make_node(schema, made)
+        known = nodes[id(schema)] = _make_node(schema, nodes)
     return known
 
 
-def _make_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     match _find_type(schema):
         case "object":
-            return _make_object_node(schema, made)
+            return _make_object_node(schema, nodes)
         case "array":
-            return _list(schema, made)
+            return _make_list_node(schema, nodes)
         case "":
             return DEDUCED if schema.get("x-kubernetes-preserve-unknown-fields") else _make_untyped_node(schema)
         case type_:
@@ -172,25 +174,25 @@ def _make_untyped_node(schema: Schema) -> FieldSchema:
     return _UNTYPED if "oneOf" in schema or "anyOf" in schema else _ATOMIC
 
 
-def _make_object_node(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_object_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     if schema.get("x-kubernetes-map-type") == "atomic":
         return FieldSchema("atomic", (dict,))
     members = schema.get("properties") or {}
     others = schema.get("additionalProperties")
-    rest = _compile(others, made) if isinstance(others, dict) and others else None
+    rest = _compile(others, nodes) if isinstance(others, dict) and others else None
     says_nothing = not members and others is None
     return FieldSchema(
         "map",
         (dict,),
-        LazyMembers(members, lambda name: _compile(members[name], made)),
+        LazyMembers(members, lambda name: _compile(members[name], nodes)),
         rest,
         open=says_nothing or others in (True, {}) or bool(schema.get("x-kubernetes-preserve-unknown-fields")),
     )
 
 
-def _list(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
+def _make_list_node(schema: Schema, nodes: dict[int, FieldSchema]) -> FieldSchema:
     items = schema.get("items") or {}
-    element = _compile(items, made) if items else DEDUCED
+    element = _compile(items, nodes) if items else DEDUCED
     match schema.get("x-kubernetes-list-type"):
         case "set":
             return FieldSchema("set", (list,), element=element)

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
-    """Return the union of two nodes below the root, or of two roots that are not empty."""
+    """Return the union of two nodes below the root, or of two non-empty roots."""
     if not second:
         return first if not first or SELF in first else {SELF: {}, **first}
     if not first:
@@ -36,7 +36,7 @@ def unite_sets(first: FieldSet, second: FieldSet) -> FieldSet:
 
 
 def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """Return the paths of the first node that are not in the second; None if there are none.
+    """Return the paths of the first node without the paths of the second; None if no path is left.
 
     A leaf of the second node also removes all longer paths that begin with its path.
     """
@@ -45,7 +45,7 @@ def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
         held = first.get(key)
         if held is None:
             continue
-        left = _find_left_fields(held, gone)
+        left = _subtract_node(held, gone)
         if left is held:
             continue
         if result is first:
@@ -56,21 +56,21 @@ def subtract_set(first: FieldSet, second: FieldSet) -> FieldSet | None:
             result[key] = left
     if result is first:
         return first
-    return _get_node(result)
+    return _make_canonical_node(result)
 
 
-def _find_left_fields(held: FieldSet, gone: FieldSet) -> FieldSet | None:
-    if not gone:
+def _subtract_node(node: FieldSet, removed: FieldSet) -> FieldSet | None:
+    if not removed:
         return None
-    if not held:
-        return None if SELF in gone else held
-    return subtract_set(held, gone)
+    if not node:
+        return None if SELF in removed else node
+    return subtract_set(node, removed)
 
 
 def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
     """Return the paths of the first node that the second covers; None if there are none.
 
-    These are the paths that `subtract_set` removes.
+    These are the paths that `subtract_set` removes. Both nodes are below the root, or are non-empty roots.
     """
     if not second:
         return first
@@ -84,10 +84,10 @@ def intersect_sets(first: FieldSet, second: FieldSet) -> FieldSet | None:
         shared = intersect_sets(held, node)
         if shared is not None:
             common[key] = shared
-    return _get_node(common)
+    return _make_canonical_node(common)
 
 
-def _get_node(paths: FieldSet) -> FieldSet | None:
+def _make_canonical_node(paths: FieldSet) -> FieldSet | None:
     """Return a node in canonical form: None without paths, {} with only its own path."""
     if not paths:
         return None
@@ -100,10 +100,9 @@ def is_member(node: FieldSet) -> bool:
 
 
 def make_canonical(value: Any) -> FieldSet:
-    """Return a client's field set in canonical form.
+    """Return a client's field set in canonical form. Raises `ValueError` if the value is no field set.
 
-    Raises:
-        ValueError: the value is no field set.
+    The keys in a path element are sorted, and a node with only its own path is {}.
     """
     if type(value) is not dict:
         raise ValueError("a field set is an object")
@@ -114,11 +113,7 @@ def make_canonical(value: Any) -> FieldSet:
 
 
 def _make_canonical_key(key: str) -> str:
-    """Return a path element in canonical form, with sorted keys.
-
-    Raises:
-        ValueError: the text is no path element.
-    """
+    """Return a path element in canonical form, with sorted keys. Raises `ValueError` if the text is no path element."""
     kind, colon, text = key.partition(":")
     if key == SELF or (colon and kind == "f" and text):
         return key

@@ -5,26 +5,27 @@ from muster.cluster.apiserver.fields.sets import SELF, FieldSet
 
 
 def settle_fields(fields: FieldSet, schema: FieldSchema) -> FieldSet:
-    """Return the field set adapted to the current schema; the field set itself if it fits.
+    """Return the field set adapted to the current schema; the field set itself if it fits already.
 
-    A value that was atomic and is granular now keeps only its own path in the set, as in upstream.
+    A value that is atomic now is owned as a whole. A value that was atomic and is granular now keeps only its own path
+    in the set, as in upstream.
     """
     result = fields
-    for key, below in fields.items():
-        if not below or key == SELF:
+    for key, node in fields.items():
+        if not node or key == SELF:
             continue
-        now = _settle_node(below, _find_schema(key, schema))
-        if now is not below:
+        settled = _settle_node(node, _find_schema(key, schema))
+        if settled is not node:
             if result is fields:
                 result = fields.copy()
-            result[key] = now
+            result[key] = settled
     return result
 
 
-def _settle_node(below: FieldSet, schema: FieldSchema | None) -> FieldSet:
+def _settle_node(node: FieldSet, schema: FieldSchema | None) -> FieldSet:
     if schema is None:
-        return below
-    return {} if schema.shape == "atomic" else settle_fields(below, schema)
+        return node
+    return {} if schema.shape == "atomic" else settle_fields(node, schema)
 
 
 def _find_schema(key: str, schema: FieldSchema) -> FieldSchema | None:

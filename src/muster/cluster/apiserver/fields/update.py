@@ -17,18 +17,18 @@ from muster.cluster.apiserver.fields.managers import (
     cap_updaters,
     entries_of,
     identity_of,
-    in_order,
     is_same_entry,
     read_entries,
     remove_entries,
     set_entries,
+    sort_entries,
 )
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet, subtract_set, unite_sets
 
 NOTHING: FieldSet = {}
 
-# The metadata that the server sets itself, so that they have no manager.
+# The metadata that the server sets itself. They have no manager.
 _METADATA = (
     "creationTimestamp",
     "generation",
@@ -57,13 +57,13 @@ def update_managers(
 ) -> None:
     """Set `metadata.managedFields` of an object before it is written, in place.
 
-    A stored object without entries gets none until a client applies to it.
+    A stored object without entries gets none until a client applies to it or sends entries.
 
     live: the stored object; None for a create.
     sent_entries: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are
-        ignored, and so are all entries that a subresource sends.
-    now: RFC 3339, whole seconds, UTC.
-    ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
+        ignored, and so are all entries in a write of a subresource.
+    now: the current time as RFC 3339, in UTC and whole seconds.
+    ignored: fields that get no manager, because this kind of write never changes them (`{"f:status": {}}`).
     """
     entries = _read_entries(live, None if writer.subresource else sent_entries)
     if entries or live is None:
@@ -81,14 +81,14 @@ def is_same_but_times(old: Document, new: Document) -> bool:
     return len(entries) == len(others) and all(map(is_same_entry, entries, others))
 
 
-def _read_entries(live: Document | None, sent: Any) -> list[Entry]:
+def _read_entries(live: Document | None, sent_entries: Any) -> list[Entry]:
     """Return the `managedFields` before an update: the client's entries if they are valid, else the stored ones."""
     stored = entries_of(live)
-    if not sent or sent == stored:
+    if not sent_entries or sent_entries == stored:
         return stored
-    if sent == [{}]:  # the form in which a client asks to drop all entries
+    if sent_entries == [{}]:  # the form in which a client asks to drop all entries
         return []
-    return read_entries(sent) or stored
+    return read_entries(sent_entries) or stored
 
 
 def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
@@ -98,13 +98,13 @@ def remove_ignored(changes: Changes, ignored: FieldSet) -> Changes:
     return Changes(subtract_set(changes.gained, ignored) or {}, subtract_set(changes.removed, ignored) or {})
 
 
-def remove_unmanaged(changed: FieldSet) -> FieldSet:
+def remove_unmanaged(fields: FieldSet) -> FieldSet:
     """Return a set of fields without the fields that the server sets itself."""
-    return subtract_set(changed, _SERVERS) or {}
+    return subtract_set(fields, _SERVERS) or {}
 
 
-def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
-    """Return the `managedFields` entries without the lost fields, and without entries that then own no field."""
+def remove_lost_fields(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
+    """Return the `managedFields` entries without the lost fields, and without the entries that own no other field."""
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]
@@ -115,17 +115,17 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 
 
 def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
-    """Return the `managedFields` after an update: only the writer owns the fields that it changed.
+    """Return the `managedFields` entries after an update: only the writer owns the fields that it changed.
 
-    Return the list itself if no managed field changed.
+    Return `entries` itself if no field that can have a manager changed.
     """
     own = remove_unmanaged(changes.gained)
     if not entries:
         return [writer.entry(UPDATE, now, own)] if own else entries
-    left = left_to(entries, changes.lost)
+    left = remove_lost_fields(entries, changes.lost)
     if not own:
         same = len(left) == len(entries) and all(new is old for new, old in zip(left, entries, strict=True))
-        return entries if same else in_order(left)
+        return entries if same else sort_entries(left)
     identity = writer.identity(UPDATE)
     others, mine = [], None
     for entry in left:
@@ -134,4 +134,4 @@ def record_update(entries: list[Entry], changes: Changes, writer: Writer, now: s
         else:
             others.append(entry)
     others.append(writer.entry(UPDATE, now, own if mine is None else unite_sets(mine, own)))
-    return in_order(cap_updaters(others))
+    return sort_entries(cap_updaters(others))

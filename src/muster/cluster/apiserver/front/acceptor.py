@@ -70,7 +70,7 @@ class Acceptor:
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
         # Clients that have sent bytes and wait for their handshake, with the seconds left for it; by user, if known.
         self._handshake_queue: Lanes[tuple[socket.socket, ConnectionSlot, float]] = Lanes()
-        # The handshakes, with the clients of those that have not begun: a task that is cancelled earlier never runs.
+        # The handshakes, each with its client until it starts, because a task that is cancelled before never runs.
         self._handshakes: dict[asyncio.Task[None], socket.socket | None] = {}
         self._is_closed = False
 
@@ -159,6 +159,7 @@ class Acceptor:
         self._handshake_queue.add((slot.peer,), (client, slot, deadline - self._loop.time()))
 
     def _begin_handshake(self) -> None:
+        """Start the handshake of the next waiting client, and schedule the one after it in the next iteration."""
         waiting = self._handshake_queue.pop(lambda waiting: waiting[0].fileno() >= 0)  # not evicted meanwhile
         if waiting is not None:
             client, slot, seconds_left = waiting  # the time spent in this queue does not count
@@ -170,6 +171,7 @@ class Acceptor:
             self._loop.call_soon(self._begin_handshake)
 
     def _end_handshake(self, slot: ConnectionSlot, task: asyncio.Task[None]) -> None:
+        """Forget a finished handshake. Disconnect the client if the task was cancelled before it ran."""
         client = self._handshakes.pop(task)
         if client is not None:
             self._connection_limit.release(slot)

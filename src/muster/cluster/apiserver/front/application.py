@@ -26,10 +26,10 @@ from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
 from muster.cluster.apiserver.pipeline import ApiServer
-from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, parse_timeout
+from muster.cluster.apiserver.request.requestinfo import is_long_running, parse_timeout, replace_watch_path
 from muster.runtime.transport import Request, Response
 
-REQUEST_SECONDS = 60.0  # the time limit until the response is complete, or a stream has begun
+REQUEST_SECONDS = 60.0  # the time limit until the response exists, or a stream has started
 MAX_AUDIT_ID_BYTES = 64  # the limit of a client's audit ID; a longer ID is cut, as upstream
 
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
@@ -122,8 +122,8 @@ class Application:
     async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
         """Read the body, and wait for a seat; return the seconds that the response may take (None for no limit).
 
-        Closing `taken` gives back the seats and the room for the body. Closing `opened` gives back the place of a
-        stream or a list. Raises `ApiError` (400, 408, 413, 429).
+        The body is stored in `exchange`. Closing `taken` gives back the seats and the room for the body. Closing
+        `opened` gives back the place of a stream or a list. Raises `ApiError` (400, 408, 413, 429).
         """
         request, flow, user = exchange.request, self._flow, exchange.user
         method, path, query = request.method, request.path, request.query
@@ -139,7 +139,7 @@ class Application:
             content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):
                 content = await self._read_ahead(content, exchange, caller)
-            exchange.body_came(content)
+            exchange.store_body(content)
         if not is_stream:
             await _wait(flow.take_seats(user, request, size, taken, opened), caller)
         return seconds
@@ -157,9 +157,9 @@ class Application:
 async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
     """Wait until the resources of a request are free: its room for a body, its seat, or a thread for decoding.
 
-    borrowing: takes the resources. The wait ends if the client disconnects.
+    If the client disconnects, the task is cancelled. Raises `ApiError` (429).
 
-    Raises `ApiError` (429).
+    borrowing: waits for the resources and takes them.
     """
     caller.streaming = asyncio.current_task()
     try:
@@ -170,7 +170,7 @@ async def _wait(borrowing: Coroutine[Any, Any, None], caller: Caller) -> None:
 
 def _make_request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
     """Return the request without its body. Raises `ApiError` (400)."""
-    path, query = as_list(scope["path"], query_of(scope["query_string"]))
+    path, query = replace_watch_path(scope["path"], query_of(scope["query_string"]))
     request = Request(
         scope["method"],
         path,

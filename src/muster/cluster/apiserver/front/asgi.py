@@ -56,7 +56,7 @@ class Caller(Protocol):
         ...
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send a whole response with a short body at once."""
+        """Send a whole response with a short body."""
         ...
 
     def break_off(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from muster.cluster.apiserver.identity.users import User
 
 MAX_CONNECTIONS = 4096
-LEAVING_AT_ONCE = 16  # disconnected together: finding them costs as much as admitting several clients
+LEAVING_AT_ONCE = 16  # connections that are closed in one step: finding them costs as much as admitting several clients
 # Most clients of a burst disconnect soon. Until the server was full for this long, only connections that were idle for
 # this long are closed.
 PATIENCE_SECONDS = 1.0
@@ -64,7 +64,10 @@ class ConnectionLimit:
         return len(self._slots)
 
     def make_room(self, now: float) -> bool:
-        """Return whether there is room for one more connection, after closing others if the server is full."""
+        """Return whether there is room for one more connection. If the server is full, close others first.
+
+        now: the time on the clock of `idle_since`, in seconds.
+        """
         if len(self._slots) < self._most:
             self._full_since = None
             return True

@@ -1,4 +1,4 @@
-"""The limits on concurrent work: requests wait for seats, users take turns, and excessive requests get 429.
+"""Limit concurrent work: requests wait for seats, users take turns, and excessive requests get 429.
 
 The model is API priority and fairness of Kubernetes, with one priority level and one flow for each user:
 
@@ -40,12 +40,12 @@ FEW_STREAMS = 10
 
 
 class Limits(Struct, frozen=True):
-    """The limits of one server, for all users together.
+    """The limits of one server, for the sum of all users.
 
     Of seats, room and streams, one user gets at most half of the part that the other users leave free.
 
-    seats: how many seats there are.
-    room: how much room the bodies of requests have, in blocks of `BYTES_PER_SEAT`.
+    seats: the number of seats.
+    room: the room for the bodies of requests, in blocks of `BYTES_PER_SEAT`.
     streams: how many watches, logs and other streams may be open.
     readers: how many big bodies may be decoded concurrently.
     waiting: how many requests may wait for one limit. One connection of HTTP/2 can send hundreds.
@@ -76,7 +76,7 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
 
 
 def room_for(body_bytes: int) -> int:
-    """Return how many blocks of the server's room for bodies a body of this size takes."""
+    """Return how many blocks of `BYTES_PER_SEAT` a body of this size takes in the server's room for bodies."""
     return 1 + body_bytes // BYTES_PER_SEAT
 
 
@@ -95,7 +95,11 @@ class _Waiter(NamedTuple):
 
 
 class _User(Struct):
-    """The share of one user, and the user's waiting requests."""
+    """The shares of one user.
+
+    has: the number of shares that are lent to the user.
+    line: the user's waiting requests, the oldest first.
+    """
 
     has: int = 0
     line: deque[_Waiter] = field(default_factory=deque)
@@ -255,11 +259,11 @@ class Flow:
             raise self._make_refusal("concurrency-limit")
 
     async def take_seats(self, user: str, request: Request, body_bytes: int, taken: Loans, opened: Loans) -> None:
-        """Borrow the seats of a request until `taken` closes, and a list's places until `opened` closes.
+        """Wait for the seats of a request, and borrow them until `taken` closes.
+
+        A list also borrows its places among the lists, until `opened` closes. Raises `ApiError` (429).
 
         body_bytes: the size of the body, which may still be missing in the request.
-
-        Raises `ApiError` (429).
         """
         method = request.method
         if not (seats := seats_for(method, request.path, request.query.get("limit", ""), body_bytes)):

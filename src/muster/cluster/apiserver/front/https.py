@@ -47,9 +47,9 @@ class HttpsFront(Listener):
             store.listen(kind.resource, self._on_credential_changed)
 
     def _on_credential_changed(self, change: Change) -> None:
-        if change.previous is not None:  # an object that comes makes no token void
+        if change.previous is not None:  # a new object makes no token invalid
             namespace = change.entry.key.namespace
-            asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
+            asyncio.get_running_loop().call_soon(self._streams.end_invalid, namespace)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Accept no more requests, end all streams, and wait up to `grace_seconds` for the remaining responses."""

@@ -8,9 +8,9 @@ from muster.api.status import ApiError, Status, bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 from muster.cluster.apiserver.front.asgi import Receive
 
-BODY_SECONDS = 30.0  # for a body to arrive
-SKIP_SECONDS = 2.0  # for the rest of a refused request's body
-SKIP_BYTES = 16 << 20  # how much of a refused request's body is still read
+BODY_SECONDS = 30.0  # the time in which a body must arrive
+SKIP_SECONDS = 2.0  # the time in which the server still reads the body of a refused request
+SKIP_BYTES = 16 << 20  # the bytes of such a body that the server still reads
 # A connection is not kept for the rest of a longer body whose request is refused, as in kube-apiserver.
 SHORT_BYTES = 256 * 1024
 
@@ -87,7 +87,7 @@ class Body:
         return self.is_over or not (self._is_held_back or self._is_chunked or self._length > SHORT_BYTES)
 
     async def skip(self) -> None:
-        """Read the rest of the body and drop it, for a limited time.
+        """Read the rest of the body and drop it, up to `SKIP_SECONDS` and `SKIP_BYTES`.
 
         A client that still sends would not read the response before it has sent everything.
         """

@@ -25,7 +25,7 @@ from muster.cluster.memory import give_back
 # A client that answers none of these probes has disconnected. Go's servers use the same values.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
 _LOOPBACK = ("127.0.0.1", "::1")
-SETTLED_SECONDS = 1.0  # a client has taken all of an answer that was sent this long ago
+SETTLED_SECONDS = 1.0  # a client has received all of a response that was sent this long ago
 
 
 class AddressUnusable(OSError):  # noqa: N818  (the name states the fact)

@@ -30,10 +30,11 @@ class RevocableStreams:
         self._streams: dict[str, set[_OpenStream]] = {}
 
     def enter(self, user: str, authenticate: Callable[[], object], end: Callable[[], object]) -> Callable[[], None]:
-        """Watch the token of a stream; return the function that stops watching.
+        """Add a stream whose token is checked later; return the function that removes the stream.
 
-        The streams of users that are no service accounts are not watched.
+        The streams of users that are no service accounts are not added.
 
+        user: the name of the user.
         authenticate: raises `ApiError` if the token is invalid.
         end: ends the stream.
         """
@@ -50,7 +51,7 @@ class RevocableStreams:
         if not streams:
             del self._streams[namespace]
 
-    def end_void(self, namespace: str) -> None:
+    def end_invalid(self, namespace: str) -> None:
         """End the streams of a namespace's service accounts whose tokens have become invalid."""
         for stream in tuple(self._streams.get(namespace, ())):
             try:

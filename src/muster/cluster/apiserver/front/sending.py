@@ -18,7 +18,7 @@ from muster.runtime.transport import Response
 
 GZIP_FROM_BYTES = 128 * 1024  # as in kube-apiserver: compressing a shorter answer costs more than it saves
 SHORT_BYTES = 16 * 1024  # a watch rests after a piece shorter than this
-PIECE_BYTES = 64 * 1024  # given to the connection at a time, which keeps it, encrypted, while the client is slow
+PIECE_BYTES = 64 * 1024  # the largest piece for the connection, which keeps it, encrypted, while the client is slow
 
 Rest = Callable[[], Awaitable[None]]
 Field = tuple[bytes, bytes]
@@ -27,7 +27,11 @@ Field = tuple[bytes, bytes]
 async def respond(
     answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send, rest: Rest
 ) -> None:
-    """Send a response to its end. rest: pauses a watch after a short piece."""
+    """Send a response to its end, or hold the conversation of a tunnel.
+
+    headers: the request's headers.
+    rest: pauses a watch after a short piece.
+    """
     if isinstance(answer, Tunnel):
         try:
             await hold(answer, scope["headers"], caller)

@@ -47,7 +47,8 @@ class Served(Protocol):
 class Shared(Struct, frozen=True):
     """The state shared by the connections of one listener.
 
-    tasks: the tasks of current requests.
+    connections: the open connections.
+    tasks: the tasks of current requests, which the set keeps alive.
     departed: set when a connection has closed.
     """
 
@@ -73,9 +74,9 @@ def _do_nothing() -> None:
 
 
 def identify_client(transport: asyncio.BaseTransport, slot: ConnectionSlot) -> User | None:
-    """Return the user that the client certificate names; None without a certificate.
+    """Return the user that the client certificate names; None without a certificate or a name in it.
 
-    Record in the slot when the certificate expires.
+    Set `slot.certified_until` to the time when the certificate expires.
     """
     tls = transport.get_extra_info("ssl_object")
     certificate = load_certificate(tls.getpeercert(binary_form=True) or b"") if tls is not None else None

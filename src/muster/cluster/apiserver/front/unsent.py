@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 BEHIND_BYTES = 64 * 1024  # a client with more unsent bytes than this is behind, and its unsent bytes are counted
-TLS_BYTES = 256 * 1024  # kept by the loop and TLS, in addition, for a connection whose client is behind (measured)
-MAX_UNSENT_BYTES = 256 << 20  # the limit of all slow clients together
-STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for this long is cut off
-GIVE_BACK_BYTES = 64 << 20  # after this much was unsent, memory goes back to the machine once nothing is
+TLS_BYTES = 256 * 1024  # what the loop and TLS also keep for a connection whose client is behind (measured)
+MAX_UNSENT_BYTES = 256 << 20  # the limit for the sum of all slow clients
+STALLED_SECONDS = 60.0  # a client that stays behind for this long, or receives nothing of a response, is cut off
+GIVE_BACK_BYTES = 64 << 20  # if this much was unsent, memory goes back to the machine when nothing is unsent
 
 
 class Abortable(Protocol):
@@ -23,19 +23,23 @@ class Unsent:
 
     A connection counts from the moment its client falls behind until the client has caught up. While the sum is over
     the limit, the user with the most unsent bytes loses the connection that has been behind for longest. The other
-    connections continue. `relieved` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
+    connections continue. `on_relief` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
     """
 
-    def __init__(self, limit: int, relieved: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, limit: int, on_relief: Callable[[], object] = lambda: None) -> None:
         self._limit = limit
-        self._relieved = relieved
+        self._on_relief = on_relief
         self._sizes: dict[str, dict[Abortable, int]] = {}  # by user; connections in the order in which they fell behind
         self._owners: dict[Abortable, str] = {}
-        self._most = 0  # the highest total since `relieved` was last called
+        self._most = 0  # the highest total since `on_relief` was last called
         self.total = 0
 
     def set_unsent(self, connection: Abortable, size: int, owner: str = "") -> None:
-        """Set how many bytes of a connection are unsent. If the total exceeds the limit, abort connections."""
+        """Set how many bytes of a connection are unsent. If the total exceeds the limit, abort connections.
+
+        size: 0 if the client has caught up.
+        owner: the name of the user; it counts only when the connection falls behind.
+        """
         if not size:
             self.forget(connection)
             return
@@ -61,4 +65,4 @@ class Unsent:
             del self._sizes[owner]
         if not self.total and self._most >= GIVE_BACK_BYTES:
             self._most = 0
-            self._relieved()
+            self._on_relief()

@@ -54,7 +54,10 @@ class Authority:
     """The certificate authority of one directory, which signs certificates and renews them."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
-        """Load the authority, or create it if there is none. Raises `CredentialError`, `OSError`."""
+        """Load the authority, or create it if there is none.
+
+        Raises `OSError`, and `CredentialError` if the authority has expired or its files cannot be used.
+        """
         self._directory = directory
         self._now = now
         try:
@@ -70,7 +73,7 @@ class Authority:
 
         Sign a new one if there is none, or if it has other names, is of another authority or is due for renewal.
 
-        Raises `CredentialError`, `OSError`.
+        Raises `OSError`, and `CredentialError` for a damaged file.
         """
         pair = self._load("server")
         if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
@@ -82,9 +85,9 @@ class Authority:
 
         Sign a new one if there is none, or if it is of another user or authority or is due for renewal.
 
-        name: the name of its file, without `.pem`.
+        Raises `OSError`, and `CredentialError` for a damaged file.
 
-        Raises `CredentialError`, `OSError`.
+        name: the name of the certificate's file, without `.pem`.
         """
         pair = self._load(name)
         if pair is not None and self._is_fresh(pair) and user_of(pair.certificate) == user:
@@ -93,7 +96,7 @@ class Authority:
         return self._issue_pair(name, subject_of(user.name, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _is_fresh(self, pair: Pair) -> bool:
-        """Return whether this authority signed the certificate, and whether it is valid and not due for renewal."""
+        """Return whether the certificate is signed by this authority, valid, and not due for renewal."""
         certificate, authority = pair.certificate, self.pair.certificate
         ours = certificate.issuer == authority.subject and is_signed_by(certificate, authority)
         return ours and certificate.not_valid_before_utc <= self._now < renewal_of(certificate)
@@ -107,6 +110,7 @@ class Authority:
         return self._save(name, issue_certificate(self.pair, subject, purpose, self._now, LEAF_LIFE, names))
 
     def _load(self, name: str) -> Pair | None:
+        """Load a certificate with its key; None if there is none. Raises `OSError`, `CredentialError`."""
         file = self._get_path(name)
         try:
             content = read_private(file)
@@ -140,9 +144,9 @@ def read_private(path: Path) -> bytes:
 
 
 def user_of(certificate: x509.Certificate) -> User | None:
-    """Return the user that a client certificate names; None if it has no name.
+    """Return the user that a client certificate names; None if it has no common name.
 
-    The common name is the user's name, and the organizations are the user's groups.
+    The common name is the user's name. The organizations are the user's groups, with `system:authenticated` added.
     """
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     organizations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
@@ -153,7 +157,7 @@ def user_of(certificate: x509.Certificate) -> User | None:
 
 
 def load_certificate(der: bytes) -> x509.Certificate | None:
-    """Return a client certificate from DER that the TLS layer has verified; None if it cannot be parsed."""
+    """Return the certificate in DER that the TLS layer has verified; None if it cannot be parsed."""
     try:
         return x509.load_der_x509_certificate(der)
     except ValueError:

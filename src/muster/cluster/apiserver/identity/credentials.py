@@ -40,11 +40,11 @@ class Credentials(Struct, frozen=True):
 
     @classmethod
     def load(cls, directory: Path, now: datetime, ids: Ids, also: tuple[str, ...] = ()) -> "Credentials":
-        """Load the credentials from their directory, and create those that are missing or due for renewal.
-
-        also: names and addresses by which other machines reach the server.
+        """Load the credentials from their directory, and create the ones that are missing or due for renewal.
 
         Raises `OSError`, and `CredentialError` for files that cannot be used.
+
+        also: names and addresses by which other machines reach the server, in addition to `SERVER_NAMES`.
         """
         authority = Authority(directory, now)
         return cls(
@@ -96,14 +96,20 @@ class Credentials(Struct, frozen=True):
         )
 
     def cluster_info(self, server: str) -> str:
-        """Return a kubeconfig without a user, as kubeadm publishes it: the server's URL and its authority."""
+        """Return a kubeconfig without a user, as kubeadm publishes it: the server's URL and its authority.
+
+        server: the URL of the server.
+        """
         return _render_kubeconfig(clusters=[{"name": "", "cluster": self._make_cluster(server)}]).decode()
 
     def _make_cluster(self, server: str) -> dict[str, Any]:
         return {"server": server, "certificate-authority-data": _encode(self.authority_pem)}
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
-        """Write the admin's kubeconfig to a file that only its owner may read. Raises `OSError`."""
+        """Write the admin's kubeconfig to a file that only its owner may read, if it changed. Raises `OSError`.
+
+        server: the URL of the server on this machine.
+        """
         content = add_mark(self.kubeconfig(server))
         # An unchanged file is not written, so that a start succeeds on a full disk.
         if not path.exists() or path.read_bytes() != content:
@@ -111,7 +117,10 @@ class Credentials(Struct, frozen=True):
 
 
 def _load_token(file: Path, ids: Ids) -> str:
-    """Load the admin's token, or create it. The token survives restarts, so that running clients stay authenticated."""
+    """Load the admin's token, or create it if it is missing or damaged.
+
+    The token survives restarts, so that running clients stay authenticated. Raises `OSError`, `CredentialError`.
+    """
     try:
         token = read_private(file).decode("ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -123,9 +132,10 @@ def _load_token(file: Path, ids: Ids) -> str:
 
 
 def _load_signing_key(file: Path) -> SigningKey:
-    """Load the key that signs service account tokens, or create it. It survives restarts, as running pods need it.
+    """Load the key that signs service account tokens, or create it.
 
-    Raises `CredentialError` if its file is damaged.
+    The key survives restarts, because running pods have tokens that it signed. Raises `OSError`, and `CredentialError`
+    if its file is damaged.
     """
     try:
         return load_key(read_private(file))

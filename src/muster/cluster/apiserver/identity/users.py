@@ -1,4 +1,4 @@
-"""Define users, accesses and refusals, and authenticate the sender of a request.
+"""Define users and their accesses, make 403 errors, and authenticate the sender of a request.
 
 Authentication turns a credential into a `User`. Authorization decides whether that user may do what the request asks.
 Members of `system:masters` may do everything; the roles decide for all other users (`access.rbac`).
@@ -25,7 +25,8 @@ _ACCOUNT_PREFIX = "system:serviceaccount:"
 class User:
     """The user of a request, as identified by its credential.
 
-    extra: further information from the credential.
+    uid: the UID of a service account, or the one an impersonation gives; "" for other users.
+    extra: further information from the credential, such as the pod of a token.
     """
 
     name: str
@@ -49,7 +50,7 @@ ADMIN = User("kubernetes-admin", frozenset({MASTERS, AUTHENTICATED}))
 
 
 def account_name(namespace: str, name: str) -> str:
-    """Return the user name of a service account."""
+    """Return the user name of a service account: `system:serviceaccount:NAMESPACE:NAME`."""
     return f"{_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
@@ -89,12 +90,12 @@ class Authenticator:
         self._check = check
 
     def user(self, certificate: User | None, authorization: str) -> User:
-        """Return the user of a request.
-
-        certificate: the user of the client certificate; None without one.
-        authorization: the header; "" without one.
+        """Return the user of a request. A client certificate has precedence over a token.
 
         Raises `ApiError` (401) without a valid credential.
+
+        certificate: the user of the client certificate; None without one.
+        authorization: the Authorization header; "" without one.
         """
         if certificate is not None:
             return certificate
@@ -108,7 +109,9 @@ class Authenticator:
 class Access(Struct, frozen=True):
     """The action that a request asks for, in the terms of RBAC rules.
 
-    resource: the plural name, with the subresource (`pods/log`); empty for a path that belongs to no resource.
+    resource: the plural name, with the subresource (`pods/log`); "" for a path that belongs to no resource.
+    namespace: "" for all namespaces, and for cluster-scoped resources.
+    name: "" for an action on a collection.
     path: the path, if `resource` is empty.
     """
 
@@ -132,7 +135,7 @@ def authorize(access: Access) -> None:
 
 
 def make_refusal(access: Access, reason: str = "") -> ApiError:
-    """Return the 403 error in the API server's words. reason: an explanation from the roles; "" without one."""
+    """Return the 403 error for an access, in kube-apiserver's words. reason: an explanation; "" without one."""
     user = f'User "{access.user.name}"'
     why = f": {reason}" if reason else ""
     if not access.resource:

@@ -1,7 +1,7 @@
 """The first objects of every cluster: namespaces, priority classes, roles, and definitions of Muster's kinds.
 
-Each start of the server creates missing objects and updates objects of an older version. All writes go through a
-`Client`, so admission and validation apply to them.
+Each start of the server creates the missing objects, adds missing rules to ClusterRoles, and updates definitions of an
+older version. All writes go through a `Client`, so admission and validation apply to them.
 """
 
 import asyncio
@@ -40,13 +40,12 @@ _CRITICAL = {
 
 
 async def create_first_objects(client: Client, *, roles: bool = True) -> None:
-    """Create the missing namespaces, priority classes and, if wanted, roles.
+    """Create the missing namespaces and priority classes, and create or update the roles.
 
     A user's webhook, policy or quota may refuse an object. The server then logs the refusal, starts without the object,
-    and retries at its next start.
+    and retries at its next start. Raises `ApiError` if the stored roles cannot be listed.
 
-    Raises:
-        ApiError: the stored roles cannot be listed.
+    roles: whether to write roles and their bindings.
     """
     for name in NAMESPACES:
         await _attempt_creation(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
@@ -58,9 +57,9 @@ async def create_first_objects(client: Client, *, roles: bool = True) -> None:
 
 
 async def _create_roles(client: Client) -> None:
-    """Create the missing roles, and add the missing rules to roles of an older version.
+    """Create the missing roles and bindings, and add the missing rules to ClusterRoles of an older version.
 
-    A role without the annotation for automatic updates stays as it is.
+    A ClusterRole without the annotation for automatic updates stays as it is.
     """
     roles = {role.metadata.name: role for role in (await client.list(CLUSTER_ROLE)).items}
     bindings = {obj.metadata.name for obj in (await client.list(CLUSTER_ROLE_BINDING.seen_as(Object))).items}
@@ -79,11 +78,12 @@ async def _create_roles(client: Client) -> None:
     )
 
 
-async def _attempt_creation(making: Awaitable[Any]) -> None:
+async def _attempt_creation(write: Awaitable[Any]) -> None:
+    """Wait for a write; log its refusal instead of raising it."""
     try:
-        await making
+        await write
     except ApiError as error:
-        log.warning("what every cluster begins with could not be made: %s", error)
+        log.warning("an initial object of the cluster could not be written: %s", error)
 
 
 def _get_name(binding: ClusterRoleBinding) -> str:
@@ -91,6 +91,7 @@ def _get_name(binding: ClusterRoleBinding) -> str:
 
 
 async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRole) -> None:
+    """Create a ClusterRole if `stored` is None, else add the rules that it lacks. Raises `ApiError`."""
     if stored is None:
         await client.create(CLUSTER_ROLE, role)
         return
@@ -106,7 +107,12 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
 
 
 async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> None:
-    """Create the definitions of kinds that the server serves even without them, and update older versions."""
+    """Create the missing CustomResourceDefinitions of built-in kinds, and replace specs of an older version.
+
+    The server logs a refused write and continues. Raises `ApiError` if the stored definitions cannot be listed.
+
+    own: the definitions by name.
+    """
     if not own:
         return
     kind = CUSTOM_RESOURCE_DEFINITION.seen_as(dict)
@@ -126,10 +132,9 @@ async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> 
 
 
 async def create_missing(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
-    """Create an object unless one with its name exists.
+    """Create an object unless one with its name exists. Raises `ApiError` if the server refuses it.
 
-    Raises:
-        ApiError: the server refuses the object.
+    namespace: "" for a cluster-scoped kind.
     """
     # A lookup comes first, because every POST calls the webhooks, whose servers may not run yet.
     if await client.find(kind.seen_as(dict), document["metadata"]["name"], namespace):

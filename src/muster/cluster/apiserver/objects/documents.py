@@ -1,7 +1,7 @@
 """Documents over the store: `Documents` writes decoded objects, and encodes them with the revision of the write.
 
-A caller reads an object with `latest`, decides, and writes. No `await` may separate the read from the write: this makes
-the change atomic.
+A caller reads an object with `latest`, decides, and writes. The change is atomic only if no `await` separates the read
+from the write. Each write sets `metadata.resourceVersion` in the document that the caller passes.
 """
 
 import sys
@@ -46,12 +46,10 @@ class Documents:
         return self._shared.find_stored(kind, entry)
 
     async def wait_until_durable(self, key: Key) -> None:
-        """Wait until the result of `latest` is durable.
+        """Wait until the result of `latest` is durable. Raises `ApiError` if the store rolls the write back.
 
-        A request that writes nothing and answers with `latest` must do so before its response.
-
-        Raises:
-            ApiError: the store has rolled the write back.
+        A request that writes nothing and returns the result of `latest` must call this before it responds. The call
+        also ends the work of the request (`throttle.end_work`).
         """
         end_work()
         await self.store.wait_until_durable(key)
@@ -68,14 +66,13 @@ class Documents:
     ) -> bytes:
         """Create or replace an object, wait until the write is durable, and return the stored object as JSON.
 
-        dry_run: return the JSON that would be stored, and store nothing.
-        beside: other writes, which succeed or fail together with this write.
+        Raises `ApiError`: 413 if the object is too large, 400 if it cannot be written as JSON, or the store's refusal.
+
+        dry_run: store nothing, and return the JSON with the document's current resource version.
+        beside: writes of other objects, which the store commits with this write or not at all.
         limit: the maximum size of the object in bytes of JSON.
         typed: the document as an instance of its kind's type, without the new resource version. Readers in this process
         then get that instance, and need not decode the JSON.
-
-        Raises:
-            ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.
         """
         encoding = _Encoding(document, limit)
         if dry_run:
@@ -83,7 +80,7 @@ class Documents:
         written = self.store.write(Put(key, encoding), *beside, may_wait=key.resource in _UNHURRIED)
         self._share_typed(typed, encoding)
         end_work()
-        return _encode_body(await written)
+        return _get_body(await written)
 
     async def remove(
         self,
@@ -94,13 +91,13 @@ class Documents:
         beside: Sequence[Put] = (),
         typed: Typed | None = None,
     ) -> bytes:
-        """Remove an object, wait until the removal is durable, and return its last body.
+        """Remove an object, wait until the removal is durable, and return its last state as JSON.
+
+        Raises `ApiError` if the store refuses the removal.
 
         document: the last state of the object.
-        typed: that state as an instance of its kind's type, as for `put`.
-
-        Raises:
-            ApiError: the store refuses the removal.
+        dry_run, beside: as for `put`.
+        typed: the last state as an instance of its kind's type, as for `put`.
         """
         encoding = _Encoding(document)
         if dry_run:
@@ -108,20 +105,16 @@ class Documents:
         written = self.store.write(Delete(key, encoding), *beside)
         self._share_typed(typed, encoding)
         end_work()
-        return _encode_body(await written)
+        return _get_body(await written)
 
     def _share_typed(self, typed: Typed | None, encoding: "_Encoding") -> None:
-        """Store the typed object of a body that the store has accepted, for readers in this process."""
+        """Cache the typed object, if there is one, of a write that the store accepted, for readers in this process."""
         if typed is not None and encoding.body:
             self._shared.add(*typed, encoding.body, encoding.version)
 
-    def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Start to remove an object; return the future of the removal, which completes when the removal is durable."""
+    def start_removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
+        """Start to remove an object; return a future of its last state, which completes when the removal is durable."""
         return self.store.write(Delete(key, _Encoding(document)))
-
-    def change(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Start to store an object; return the future of the write, which completes when the write is durable."""
-        return self.store.write(Put(key, _Encoding(document)))
 
 
 def make_put(key: Key, document: Document) -> Put:
@@ -136,10 +129,10 @@ def decode_entry(entry: Entry) -> Document:
 
 
 def make_typed_document(kind: Kind[Any], document: Document) -> Typed | None:
-    """Return a document with its kind, and as an instance of the kind's type.
+    """Return the kind, and the document as an instance of the kind's type.
 
-    Converting the document costs less than decoding its text later. Return None for a kind without a type, and if a
-    member has a wrong type.
+    Return None for a kind without a type, and if a member has a wrong type. Converting the document costs less than
+    decoding its text later.
     """
     if kind.type is dict:
         return None
@@ -149,14 +142,14 @@ def make_typed_document(kind: Kind[Any], document: Document) -> Typed | None:
         return None
 
 
-def _encode_body(entries: list[Entry]) -> bytes:
+def _get_body(entries: list[Entry]) -> bytes:
     return entries[0].body
 
 
 class _Encoding:
     """The encoder of a document, which the store calls with the revision of the write.
 
-    body: the result of that call.
+    body: the result of that call; b"" before the call.
     """
 
     __slots__ = ("_document", "_limit", "body")
@@ -167,6 +160,7 @@ class _Encoding:
         self.body = b""
 
     def __call__(self, revision: int) -> bytes:
+        """Set the resource version in the document, and encode it. Raises `ApiError` as `encode_unchanged` does."""
         self._document["metadata"]["resourceVersion"] = str(revision)
         self.body = self.encode_unchanged()
         return self.body
@@ -178,10 +172,9 @@ class _Encoding:
         return version
 
     def encode_unchanged(self) -> bytes:
-        """Encode the document with its current version. An empty version is omitted.
+        """Encode the document with its current resource version. Remove an empty version from the document first.
 
-        Raises:
-            ApiError: 400 if the document is no JSON, 413 if it is too large.
+        Raises `ApiError`: 400 if the document cannot be written as JSON, 413 if it is too large.
         """
         meta = self._document["metadata"]
         if not meta.get("resourceVersion"):

@@ -16,7 +16,7 @@ from muster.runtime.clock import Clock
 
 EVENT_LIFE = timedelta(hours=1)
 INTERVAL_SECONDS = 300.0
-_PIECE = 100  # events that are examined before other tasks run
+_PIECE = 100  # the events that are examined before other tasks run
 
 log = logging.getLogger(__name__)
 
@@ -53,25 +53,24 @@ async def keep_events_fresh(store: Store, clock: Clock) -> NoReturn:
 
 
 async def expire_events(store: Store, clock: Clock) -> int:
-    """Remove the events that are older than `EVENT_LIFE`, and return their number.
+    """Remove the Events whose newest time is more than `EVENT_LIFE` ago; return their number when that is durable.
 
-    Raises:
-        ApiError: the store refuses a removal.
+    Raises `ApiError` if the store refuses a removal.
     """
     documents, limit = Documents(store), clock.now() - EVENT_LIFE
     entries, removed = store.list(EVENT.resource).entries, 0
     for first in range(0, len(entries), _PIECE):
         removals = [
-            documents.removal(entry.key, decode_entry(entry))
+            documents.start_removal(entry.key, decode_entry(entry))
             for entry in entries[first : first + _PIECE]
-            if last_seen(entry) < limit and store.latest(entry.key) is entry  # not written or removed meanwhile
+            if find_newest_time(entry) < limit and store.latest(entry.key) is entry  # not written or removed meanwhile
         ]
         removed += len(await asyncio.gather(*removals))
         await asyncio.sleep(0)
     return removed
 
 
-def last_seen(entry: Entry) -> datetime:
+def find_newest_time(entry: Entry) -> datetime:
     """Return the newest time in an Event. Every Event has at least its creation time."""
     event = _decoder.decode(entry.body)
     series = event.series.last_observed_time if event.series is not None else None

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
 """The headers of stored objects: labels, owners, and the fields that field selectors use.
 
-`header_of` takes the body of an object and decodes only these parts. The store keeps the header next to the body. A
-header omits empty fields, because a selector treats a missing field as "".
+`header_of` takes the body of an object and decodes only these parts. The store keeps the header with the body. A header
+omits empty fields, because a selector treats a missing field as "".
 """
 
 from collections.abc import Callable, Mapping
@@ -187,7 +187,7 @@ def _read_event_fields(event: _Event) -> dict[str, str]:
     }
 
 
-# For each stored resource with fields of its own: the type that decodes them, and the function that returns them.
+# For each stored resource with selectable fields: the type that decodes these fields, and the function that reads them.
 _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
     "pods": (_Pod, _read_pod_fields),
     "events": (_Event, _read_event_fields),
@@ -220,7 +220,10 @@ _PLAIN: tuple[msgspec.json.Decoder[Any], None] = (msgspec.json.Decoder(_Object),
 
 
 def header_of(resource: str, body: bytes) -> Header:
-    """Return a stored object's header: its UID, labels and owners, and the fields that selectors match."""
+    """Return the header of a stored object, decoded from its body.
+
+    resource: the resource in the object's key, such as `jobs.batch`.
+    """
     decoder, fields = _DECODERS.get(resource, _PLAIN)
     obj = decoder.decode(body)
     meta: _Meta = obj.metadata

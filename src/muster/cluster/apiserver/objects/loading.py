@@ -1,7 +1,7 @@
-"""Convert objects between their stored form and the form of a resource.
+"""Convert objects between their stored form and the form of a resource, which is its version and current schema.
 
-Only custom resources need a conversion: they may be stored in another version or by an older schema. The `storage` of
-the resource converts them.
+Only custom resources need a conversion, because they may be stored in another version or by an older schema. The
+`storage` of the resource converts them.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,25 @@ from muster.cluster.store import Change, Entry
 
 
 async def load_entries(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries with their bodies in the form of the resource.
+    """Return the entries with their bodies in the form of the resource; the same sequence if no entry needs conversion.
 
-    If the entries are stored in this form, the result is the same sequence.
-
-    Raises:
-        ApiError: a webhook fails to convert the objects.
+    Raises `ApiError` if a webhook fails to convert the objects.
     """
     return entries if resource.storage is None else await resource.storage.load(entries)
 
 
 async def load_entry(resource: Resource, entry: Entry) -> Entry:
-    """Return one entry with its body in the form of the resource.
+    """Return one entry with its body in the form of the resource; the entry itself if it needs no conversion.
 
-    Raises:
-        ApiError: a webhook fails to convert the object.
+    Raises `ApiError` if a webhook fails to convert the object.
     """
     return entry if resource.storage is None else (await resource.storage.load((entry,)))[0]
 
 
 async def load_changes(resource: Resource, changes: Sequence[Change]) -> Sequence[Change]:
-    """Return changes with all bodies in the form of the resource.
+    """Return changes with all bodies in the form of the resource, also the bodies before the changes.
 
-    Raises:
-        ApiError: a webhook fails to convert the objects.
+    Raises `ApiError` if a webhook fails to convert the objects.
     """
     if resource.storage is None:
         return changes
@@ -51,16 +46,15 @@ async def load_changes(resource: Resource, changes: Sequence[Change]) -> Sequenc
 
 
 async def make_saved_document(resource: Resource, document: Document) -> Document:
-    """Convert an object from the form of the resource to the stored form.
+    """Return an object of a resource in the stored form; the document itself if it needs no conversion.
 
-    Raises:
-        ApiError: a webhook fails to convert the object.
+    Raises `ApiError` if a webhook fails to convert the object.
     """
     return document if resource.storage is None else await resource.storage.convert_to_stored(document)
 
 
-def written_body(document: Document, saved: Document, body: bytes) -> bytes:
-    """Return the body of a written object in the form of the resource.
+def make_written_body(document: Document, saved: Document, body: bytes) -> bytes:
+    """Return the body of a written object in the form of the resource, with its new resource version.
 
     document: the object in the form of the resource.
     saved: the object in the stored form. If it is the document itself, the result is the stored body.

@@ -44,8 +44,7 @@ def meta_of(document: Document) -> dict[str, Any]:
 def check_name(document: Document, name: str, namespace: str) -> None:
     """Check that a written object has the name and namespace of the URL; set the namespace if it is missing.
 
-    Raises:
-        ApiError: 400, because the name is missing or the object is not the object of the URL.
+    Raises `ApiError` (400) if the name is missing, or if the name or namespace differs from the URL.
     """
     meta = meta_of(document)
     own = meta.get("name")
@@ -57,11 +56,7 @@ def check_name(document: Document, name: str, namespace: str) -> None:
 
 
 def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
-    """Check that a patched object keeps its UID. A patch with another UID was made for another object.
-
-    Raises:
-        ApiError: 422, because the UID differs.
-    """
+    """Raise `ApiError` (422) if a patched object has another UID: the patch was made for another object."""
     uid, old = meta_of(document).get("uid"), meta_of(stored)
     if uid and uid != old["uid"]:
         error = FieldError("metadata.uid", INVALID, uid[:100], "field is immutable")
@@ -71,8 +66,9 @@ def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
 def set_namespace(meta: dict[str, Any], namespace: str) -> None:
     """Set the namespace of the URL in the metadata, or remove the namespace of a cluster-scoped object.
 
-    Raises:
-        ApiError: 400, because the object names another namespace.
+    Raises `ApiError` (400) if the object names another namespace.
+
+    namespace: "" for a cluster-scoped object.
     """
     own = meta.get("namespace")
     if not namespace:
@@ -83,12 +79,13 @@ def set_namespace(meta: dict[str, Any], namespace: str) -> None:
         meta["namespace"] = namespace
 
 
-def begin(document: Document, *, name: str, uid: str, now: datetime, generation: bool) -> None:
+def reset_metadata(document: Document, *, name: str, uid: str, now: datetime, generation: bool) -> None:
     """Replace the metadata of a new object by fresh metadata, in place.
 
     Of the client's metadata, only generateName, the namespace and the fields that clients may change stay.
 
-    generation: whether the object counts its generations.
+    name: the name of the object, which may be generated.
+    generation: whether to set the generation, to 1.
     """
     given = meta_of(document)
     meta: dict[str, Any] = {"name": name}
@@ -107,22 +104,18 @@ def begin(document: Document, *, name: str, uid: str, now: datetime, generation:
 
 
 def check_unversioned(document: Document) -> None:
-    """Check that an object to create has no resource version.
-
-    Raises:
-        ApiError: 400, because it has one.
-    """
+    """Raise `ApiError` (400) if an object to create has a resource version other than "0"."""
     if meta_of(document).get("resourceVersion") not in (None, "", "0"):
         raise bad_request("resourceVersion should not be set on objects to be created")
 
 
 def check_version(document: Document, stored: Document, resource: str, *, unconditional: bool) -> None:
-    """Check that an object may replace the stored one.
+    """Check that an object has the UID and resource version of the stored object that it replaces.
 
-    unconditional: whether the object may have no resource version.
+    Raises `ApiError`: 409 for another UID or version, 422 for an invalid version, or for none unless `unconditional`.
 
-    Raises:
-        ApiError: 409 for another UID or version, 422 for an invalid version or a missing one.
+    resource: the name of the resource in messages, such as `jobs.batch`.
+    unconditional: whether the resource version may be missing or "0".
     """
     meta, old = meta_of(document), meta_of(stored)
     name = old["name"]
@@ -159,7 +152,7 @@ def _make_version_error(resource: str, name: str, error: FieldError) -> ApiError
 def carry_over(document: Document, stored: Document) -> None:
     """Copy the metadata that no update may change from the stored object to the changed one, in place.
 
-    The fields of a deletion keep the client's value, so that validation can refuse a change of them.
+    The deletion fields that a client sends keep the client's value, so that validation can refuse a change.
     """
     given, old = meta_of(document), meta_of(stored)
     meta = {field: value for field, value in old.items() if field not in _CHANGEABLE}

@@ -28,14 +28,17 @@ def reset_status(document: Document) -> None:
     document.pop("status", None)
 
 
-def prepare_counted(document: Document) -> None:
-    """Prepare a new object whose generation counts changes of all its members, even without a spec."""
+def prepare_new_without_spec(document: Document) -> None:
+    """Prepare a new object of a kind without a spec: remove its status, and set its generation to 1.
+
+    `count_change` increases the generation later.
+    """
     reset_status(document)
     document["metadata"]["generation"] = 1
 
 
 def count_change(document: Document, stored: Document, *, status: bool = False) -> None:
-    """Increase the generation if a member of the desired state changed, in the spec or outside of it.
+    """Set the generation to the stored one plus 1 if a member of the desired state changed, in the spec or outside it.
 
     status: whether the status counts as part of the desired state.
     """
@@ -47,7 +50,7 @@ def count_change(document: Document, stored: Document, *, status: bool = False) 
 
 
 def make_status_setter(**status: Any) -> Callable[[Document], None]:
-    """Return a function that gives a new object this status, for kinds whose stored status always has these fields."""
+    """Return a function that sets the status of a new object, for kinds whose stored status always has these fields."""
 
     def prepare(document: Document) -> None:
         document["status"] = deepcopy(status)
@@ -61,7 +64,7 @@ def restore_spec(document: Document, stored: Document) -> None:
 
 
 def prepare_new_pod(pod: Document) -> None:
-    """Prepare a new pod: set the phase Pending and the QoS class.
+    """Prepare a new pod: replace its status by the phase Pending and the QoS class.
 
     A pod with scheduling gates also gets the condition that reports them. A negative grace period becomes 1 second.
     """
@@ -87,7 +90,7 @@ def prepare_new_pod(pod: Document) -> None:
 
 
 def prepare_new_job(job: Document) -> None:
-    """Prepare a new Job: generate a selector whose labels only the pods of this Job have."""
+    """Prepare a new Job: empty its status, and generate a selector for its own pods, unless its selector is manual."""
     generate_selector(job, job["metadata"]["uid"])
     job["status"] = {}
 
@@ -101,10 +104,10 @@ def prepare_new_namespace(namespace: Document) -> None:
 
 
 def prepare_new_service(service: Document) -> None:
-    """Prepare a new service: give it an empty status. It gets no cluster IP, because no proxy would serve it."""
+    """Prepare a new Service: give it an empty status. It gets no cluster IP, because no proxy would serve it."""
     service["status"] = {"loadBalancer": {}}
 
 
-def changed_service(service: Document, stored: Document) -> None:
-    """Restore the allocated addresses and ports of a Service that an update leaves out."""
+def keep_allocations(service: Document, stored: Document) -> None:
+    """Copy the allocated addresses and node ports of a Service from the stored one where an update omits them."""
     keep_allocated(service, stored)

@@ -1,6 +1,6 @@
 """Cache the typed objects of the newest bodies, for validation and for all clients in this process.
 
-They lack managedFields, a quarter of an object, which validation and these clients do not read.
+The cached objects lack managedFields, a quarter of an object, which validation and these clients do not read.
 """
 
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ from muster.runtime.objects import remove_managed_fields
 
 T = TypeVar("T")
 
-RECENT = 256  # objects that are kept at least; a writer and the followers of its kind read a body within moments
+RECENT = 256  # the objects that stay cached at least; a writer and the followers of its kind read a body within moments
 MOST_BYTES = 64 * 1024  # the largest body to share: bigger objects are decoded for each client
 JOINED_BYTES = 1 << 20  # the least size of the cache of joined bodies: the bodies of a hundred pods
 
@@ -34,7 +34,10 @@ class SharedObjects:
         self._joined_bytes = 0
 
     def read_body(self, entry: Entry) -> bytes:
-        """Return the body of an entry: the same bytes at each read, so that its typed object is found again."""
+        """Return the body of an entry, joined at most once while it is cached.
+
+        Further reads return the same `bytes` object, which is the key of the typed object.
+        """
         body = self._find_body(entry)
         if body is None:
             body = entry.body
@@ -57,9 +60,10 @@ class SharedObjects:
         return self.find(kind, body) if body is not None else None
 
     def decode(self, kind: Kind[T], body: bytes) -> T:
-        """Return the object of a body, decoded only once. A plain JSON object is decoded for each caller.
+        """Return the object of a body, from the cache if possible. Raises the same errors as `Kind.decode`.
 
-        For a view of a kind, the result is the whole object if that is cached. Raises the same errors as `Kind.decode`.
+        Plain JSON objects and bodies above `MOST_BYTES` are decoded for each caller. For a view of a kind, the result
+        is the whole object if that is cached.
         """
         if kind.type is dict:
             return kind.decode(body)
@@ -84,6 +88,8 @@ class SharedObjects:
 
     def add(self, kind: Kind[T], obj: T, body: bytes, version: str) -> None:
         """Cache the object of a new body, so that no client needs to decode the body.
+
+        Do nothing for a plain JSON object and for a body above `MOST_BYTES`.
 
         obj: the object as it was validated, before the store gave it a version.
         version: the resource version in the body.

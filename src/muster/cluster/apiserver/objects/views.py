@@ -5,11 +5,11 @@ stored object and the written view, and returns the object to store. An `apply_.
 returns the configuration of the scaled object. Each resource may change only its part:
 
 - a main resource: everything but the status;
-- `status`: the status, and for some kinds also labels, annotations and finalizers;
+- `status`: the status, and for kinds without a CRD upstream also labels, annotations and finalizers;
 - `scale`: the number of replicas;
 - `finalize`: the finalizers of a namespace.
 
-`events.k8s.io` shows core Events with other names of their fields.
+`events.k8s.io` shows core Events with other field names.
 """
 
 from collections.abc import Mapping
@@ -69,7 +69,10 @@ def take_namespace(stored: Document, written: Document) -> Document:
 
 
 def with_metadata(stored: Document, written: Document, fields: tuple[str, ...] = _VERSION) -> Document:
-    """Return the stored object with these metadata fields of the written object."""
+    """Return the stored object with these metadata fields from the written object.
+
+    A field that the written object lacks is removed.
+    """
     meta = written.get("metadata") or {}
     others = remove_members(stored["metadata"], *fields)
     return stored | {"metadata": others | {field: meta[field] for field in fields if field in meta}}
@@ -99,7 +102,7 @@ def scale_of(controller: Document, replicas: int, status: Document) -> Document:
     """Return the Scale of an object.
 
     replicas: the desired number of replicas.
-    status: the status of the Scale.
+    status: the status of the Scale, as JSON.
     """
     meta = controller["metadata"]
     return {
@@ -112,7 +115,7 @@ def scale_of(controller: Document, replicas: int, status: Document) -> Document:
 
 
 def _format_selector(controller: Document) -> str:
-    """Return the selector of a controller as text. A ReplicationController's selector is a map of labels."""
+    """Return the label selector of a controller as text. A ReplicationController's selector is a map of labels."""
     selector = controller.get("spec", {}).get("selector", {})
     if controller.get("kind") == "ReplicationController":
         selector = {"matchLabels": selector}
@@ -138,13 +141,14 @@ def apply_scale(stored: Document, config: Document) -> Document:
 
 
 def _set_parallelism(stored: Document, written: Document) -> Document:
+    """Return the members of a Job's spec that a written Scale sets: parallelism, and completions if it is elastic."""
     replicas, spec = wanted_replicas(written), stored["spec"]
     elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
     return {"parallelism": replicas} | ({"completions": replicas} if elastic else {})
 
 
 def wanted_replicas(written: Document) -> int:
-    """Return the number of replicas in a Scale that a client wrote."""
+    """Return the number of replicas in a Scale that a client wrote; 0 if it has none."""
     replicas: int = (written.get("spec") or {}).get("replicas", 0)
     return replicas
 

@@ -1,7 +1,7 @@
 """The OpenAPI v3 and v2 documents, rendered from the paths of `operations` and the components of `schemas`.
 
 `OpenApi` renders a document when a client first requests it. The parts of a group version are cached as long as its
-resources stay the same. So a change of one definition renders one group version again, and joins the cached parts.
+resources stay the same. So after a change of one definition, only its group version is rendered again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,13 @@ import msgspec
 from muster.api.status import not_acceptable
 from muster.cluster.apiserver.openapi import v2_protobuf
 from muster.cluster.apiserver.openapi.operations import Operation, Parameter, PathItem, paths_of
-from muster.cluster.apiserver.openapi.schemas import as_v2, component_of, custom_as_v2, make_reference, schemas_of
+from muster.cluster.apiserver.openapi.schemas import (
+    component_of,
+    convert_custom_to_v2,
+    convert_to_v2,
+    make_reference,
+    schemas_of,
+)
 from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, parse_accept, static_answer, static_bytes
 
@@ -44,8 +50,9 @@ class OpenApi:
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
         """Return the document at a path; None if there is none.
 
-        Raises:
-            ApiError: 406, because the client accepts no available media type.
+        Raises `ApiError` (406) if the client accepts no media type of the document.
+
+        accept: the Accept header; "" accepts any type.
         """
         path = path.rstrip("/")
         if path not in ("/openapi/v2", "/openapi/v3") and path.removeprefix("/openapi/v3/") not in self._groups:
@@ -98,7 +105,10 @@ class OpenApi:
 
 
 class _GroupVersion:
-    """The rendered parts of one group version, cached by `OpenApi`."""
+    """The documents of one group version, and its parts of the documents of all group versions, each rendered once.
+
+    v3 has a document for each group version, and v2 has one for all of them.
+    """
 
     def __init__(self, resources: Sequence[Resource], info: Mapping[str, str]) -> None:
         self.resources = resources
@@ -116,12 +126,12 @@ class _GroupVersion:
 
     @cached_property
     def v2_paths(self) -> dict[str, msgspec.Raw]:
-        """The paths of OpenAPI v2, encoded."""
+        """The path items of OpenAPI v2 as JSON, by path."""
         return {item.path: _encode_raw(_make_v2_path(item)) for item in self._items}
 
     @cached_property
     def v2_definitions(self) -> dict[str, msgspec.Raw]:
-        """The definitions of OpenAPI v2, encoded."""
+        """The definitions of OpenAPI v2 as JSON, by name."""
         return {name: _encode_raw(schema) for name, schema in self._v2_schemas.items()}
 
     @cached_property
@@ -131,7 +141,7 @@ class _GroupVersion:
 
     @cached_property
     def protobuf_definitions(self) -> dict[str, bytes]:
-        """The definitions of OpenAPI v2 in protobuf."""
+        """The definitions of OpenAPI v2 in protobuf, by name."""
         return {name: v2_protobuf.encode_definition(name, schema) for name, schema in self._v2_schemas.items()}
 
     @property
@@ -146,12 +156,13 @@ class _GroupVersion:
     def _v2_schemas(self) -> dict[str, Any]:
         custom = {component_of(resource.kind) for resource in self.resources if resource.kind.type is dict}
         return {
-            name: custom_as_v2(schema) if name in custom else as_v2(schema) for name, schema in self._schemas.items()
+            name: convert_custom_to_v2(schema) if name in custom else convert_to_v2(schema)
+            for name, schema in self._schemas.items()
         }
 
 
 def _group_by_version(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
-    """Group resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
+    """Return the resources by the name of their group version's document, such as `api/v1` or `apis/batch/v1`."""
     groups: dict[str, list[Resource]] = {}
     for resource in sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural)):
         kind = resource.kind
@@ -201,7 +212,7 @@ def _make_v2_path(item: PathItem) -> dict[str, Any]:
 def _make_v2_operation(operation: Operation) -> dict[str, Any]:
     parameters = [_make_v2_parameter(parameter) for parameter in operation.parameters]
     if operation.body:
-        body = {"name": "body", "in": "body", "schema": as_v2(make_reference(operation.body))}
+        body = {"name": "body", "in": "body", "schema": convert_to_v2(make_reference(operation.body))}
         parameters.append(body | {"required": operation.method != "delete"})
     return _make_common_parts(operation) | {
         "consumes": list(operation.body_types),
@@ -211,7 +222,7 @@ def _make_v2_operation(operation: Operation) -> dict[str, Any]:
         "responses": {
             "200": {
                 "description": "OK",
-                "schema": as_v2(make_reference(operation.result)) if operation.result else _TEXT,
+                "schema": convert_to_v2(make_reference(operation.result)) if operation.result else _TEXT,
             }
         },
     }

@@ -20,7 +20,10 @@ PATCH_TYPES = (*_CUSTOM_PATCH_TYPES, "application/strategic-merge-patch+json")
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of an operation or a path."""
+    """A parameter of an operation or a path.
+
+    type: the JSON type of the value.
+    """
 
     name: str
     where: str  # query or path
@@ -28,53 +31,53 @@ class Parameter(Struct, frozen=True):
     description: str
 
 
-def _query(name: str, type_: str, description: str) -> Parameter:
+def _make_query(name: str, type_: str, description: str) -> Parameter:
     return Parameter(name, "query", type_, description)
 
 
 NAMESPACE = Parameter("namespace", "path", "string", "Name of the namespace.")
 NAME = Parameter("name", "path", "string", "Name of the object.")
-_PRETTY = _query("pretty", "string", "Whether the answer is laid out for people.")
-_DRY_RUN = _query("dryRun", "string", "All: do everything but store the result.")
+_PRETTY = _make_query("pretty", "string", "Whether the answer is laid out for people.")
+_DRY_RUN = _make_query("dryRun", "string", "All: do everything but store the result.")
 _WRITING = (
     _DRY_RUN,
-    _query("fieldManager", "string", "Name of who makes the change."),
-    _query("fieldValidation", "string", "What to do about unknown and repeated fields: Ignore, Warn or Strict."),
+    _make_query("fieldManager", "string", "Name of who makes the change."),
+    _make_query("fieldValidation", "string", "What to do about unknown and repeated fields: Ignore, Warn or Strict."),
 )
-_FORCE = _query("force", "boolean", "For server-side apply: whether to take over fields of other managers.")
+_FORCE = _make_query("force", "boolean", "For server-side apply: whether to take over fields of other managers.")
 _LISTING = (
-    _query("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
-    _query("continue", "string", "Where the next page begins, from the last one."),
-    _query("fieldSelector", "string", "Only objects with these fields."),
-    _query("labelSelector", "string", "Only objects with these labels."),
-    _query("limit", "integer", "How many objects a page holds at most."),
-    _query("resourceVersion", "string", "The version to list at or to watch from."),
-    _query("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant."),
-    _query("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
-    _query("timeoutSeconds", "integer", "How long to list or watch."),
-    _query("watch", "boolean", "Whether to send changes instead of a list."),
+    _make_query("allowWatchBookmarks", "boolean", "Whether a watch sends bookmarks."),
+    _make_query("continue", "string", "Where the next page begins, from the last one."),
+    _make_query("fieldSelector", "string", "Only objects with these fields."),
+    _make_query("labelSelector", "string", "Only objects with these labels."),
+    _make_query("limit", "integer", "How many objects a page holds at most."),
+    _make_query("resourceVersion", "string", "The version to list at or to watch from."),
+    _make_query("resourceVersionMatch", "string", "Exact or NotOlderThan: how resourceVersion is meant."),
+    _make_query("sendInitialEvents", "boolean", "Whether a watch begins with the objects that are there."),
+    _make_query("timeoutSeconds", "integer", "How long to list or watch."),
+    _make_query("watch", "boolean", "Whether to send changes instead of a list."),
 )
 _DELETING = (
     _DRY_RUN,
-    _query("gracePeriodSeconds", "integer", "Seconds that the object has to end."),
-    _query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
-    _query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
+    _make_query("gracePeriodSeconds", "integer", "Seconds that the object has to end."),
+    _make_query("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    _make_query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
 )
 _LOG = (
-    _query("container", "string", "The container; needed if there are several."),
-    _query("follow", "boolean", "Whether to go on with what is written from now on."),
-    _query("limitBytes", "integer", "How many bytes to send at most."),
-    _query("previous", "boolean", "The container's last run instead of this one."),
-    _query("sinceSeconds", "integer", "Only what is not older."),
-    _query("sinceTime", "string", "Only what is not older."),
-    _query("tailLines", "integer", "Only so many lines from the end."),
-    _query("timestamps", "boolean", "Whether lines begin with their time."),
+    _make_query("container", "string", "The container; needed if there are several."),
+    _make_query("follow", "boolean", "Whether to go on with what is written from now on."),
+    _make_query("limitBytes", "integer", "How many bytes to send at most."),
+    _make_query("previous", "boolean", "The container's last run instead of this one."),
+    _make_query("sinceSeconds", "integer", "Only what is not older."),
+    _make_query("sinceTime", "string", "Only what is not older."),
+    _make_query("tailLines", "integer", "Only so many lines from the end."),
+    _make_query("timestamps", "boolean", "Whether lines begin with their time."),
 )
 
 
 _PENDING = (
-    _query("limit", "integer", "How many workloads at most."),
-    _query("offset", "integer", "How many to leave out at the beginning."),
+    _make_query("limit", "integer", "How many workloads at most."),
+    _make_query("offset", "integer", "How many to leave out at the beginning."),
 )
 
 
@@ -101,7 +104,10 @@ class Operation(Struct, frozen=True):
 
 
 class PathItem(Struct, frozen=True):
-    """A path and its operations."""
+    """A path and its operations.
+
+    parameters: the parameters that all operations of the path share.
+    """
 
     path: str
     parameters: tuple[Parameter, ...]
@@ -109,7 +115,7 @@ class PathItem(Struct, frozen=True):
 
 
 def paths_of(resource: Resource) -> Iterator[PathItem]:
-    """Return the paths of a resource that have at least one operation."""
+    """Return the paths of a resource and its subresources that have at least one operation."""
     return (item for item in _list_paths(resource) if item.operations)
 
 
@@ -120,16 +126,16 @@ def _list_paths(resource: Resource) -> Iterator[PathItem]:
     where = "Namespaced" if kind.namespaced else ""
     yield _make_collection_path(resource, PathItem(kind.path("{namespace}"), (*scope, _PRETTY)), where)
     single = PathItem(kind.path("{namespace}", "{name}"), (NAME, *scope, _PRETTY))
-    single.operations.extend(_on_object(kind, verbs, where, kind.kind, ""))
+    single.operations.extend(_list_object_operations(kind, verbs, where, kind.kind, ""))
     yield single
     for sub in resource.subresources:
         item = PathItem(kind.path("{namespace}", "{name}", sub.name), (NAME, *scope, _PRETTY))
-        item.operations.extend(_on_subresource(resource, sub))
+        item.operations.extend(_list_subresource_operations(resource, sub))
         yield item
     if kind.namespaced and "list" in verbs:
         everywhere = PathItem(kind.path(), (*_LISTING, _PRETTY))
         everywhere.operations.append(
-            _list(resource, f"list{_spell_group_version(kind)}{kind.kind}ForAllNamespaces", ())
+            _make_list_operation(resource, f"list{_spell_group_version(kind)}{kind.kind}ForAllNamespaces", ())
         )
         yield everywhere
 
@@ -139,7 +145,7 @@ def _make_collection_path(resource: Resource, item: PathItem, scope: str) -> Pat
     own = component_of(kind)
     where = f"{_spell_group_version(kind)}{scope}{kind.kind}"
     if "list" in verbs:
-        item.operations.append(_list(resource, f"list{where}", _LISTING))
+        item.operations.append(_make_list_operation(resource, f"list{where}", _LISTING))
     if "create" in verbs:
         item.operations.append(
             Operation("post", "post", f"create{where}", f"create a {kind.kind}", kind, own, _WRITING, own)
@@ -154,14 +160,18 @@ def _make_collection_path(resource: Resource, item: PathItem, scope: str) -> Pat
     return item
 
 
-def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Operation:
+def _make_list_operation(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Operation:
     text = f"list or watch objects of kind {resource.kind.kind}"
     return Operation("get", "list", id_, text, resource.kind, list_name(resource), parameters)
 
 
-def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
+def _list_object_operations(
+    kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str
+) -> Iterator[Operation]:
     """Yield the operations on one object, or on a subresource of it.
 
+    kind: the kind of the bodies: the object's, or the subresource's.
+    scope: "Namespaced" for a namespaced object, else "". It becomes a part of the operations' IDs.
     name: the kind of the object.
     suffix: the capitalized name of the subresource; "" for the object itself.
     """
@@ -182,27 +192,27 @@ def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: 
         yield Operation("post", "post", f"create{where}", f"create {what}", kind, own, _WRITING, own)
 
 
-def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]:
+def _list_subresource_operations(resource: Resource, sub: Subresource) -> Iterator[Operation]:
     scope = "Namespaced" if resource.kind.namespaced else ""
     name, suffix = resource.kind.kind, sub.name.capitalize()
     if sub.kind.kind.endswith("Options"):
-        yield from _list_connections(resource.kind, sub)
+        yield from _list_connect_operations(resource.kind, sub)
     elif sub.view is None and "get" in sub.verbs:
         id_ = f"read{_spell_group_version(resource.kind)}{scope}{name}{suffix}"
-        is_text = sub.kind == resource.kind  # a log is the only such subresource
+        is_text = sub.kind == resource.kind  # only the subresource `log` returns text
         result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:
-        yield from _on_object(sub.kind, set(sub.verbs), scope, name, suffix)
+        yield from _list_object_operations(sub.kind, set(sub.verbs), scope, name, suffix)
 
 
-def _list_connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
+def _list_connect_operations(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
     """Yield the operations that connect to a pod. The fields of the options are the parameters of the query."""
     name = f"{kind.kind}{sub.name.capitalize()}"
     options: type = sub.kind.type
     _, docs = read_documentation(options)
     parameters = tuple(
-        _query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
+        _make_query(field.encode_name, _QUERY_TYPES.get(field.type, "string"), docs.get(field.name, ""))
         for field in msgspec.structs.fields(options)
     )
     for method in ("get", "post"):
@@ -215,7 +225,7 @@ _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _spell_group_version(kind: Kind[Any]) -> str:
-    """Return the group version as it appears in the IDs of its operations.
+    """Return the group version of a kind as it appears in the IDs of operations.
 
     Examples are `CoreV1`, `RbacAuthorizationV1` and `KueueXK8sIoV1beta2`.
     """

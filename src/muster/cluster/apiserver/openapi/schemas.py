@@ -39,7 +39,7 @@ _SHARED: dict[str, Schema] = {
 
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
-    """Return the components of the resources, their subresources and lists, and all components that these refer to."""
+    """Return the components of the resources, their subresources and lists, and all that these refer to, by name."""
     kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
@@ -53,12 +53,12 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
         if _is_custom(resource.kind):
             schemas[component_of(resource.kind)] = _make_custom_schema(resource)
         if "list" in resource.verbs:
-            schemas[list_name(resource)] = _list_schema(resource)
+            schemas[list_name(resource)] = _make_list_schema(resource)
     return dict(sorted(schemas.items()))
 
 
 def component_of(kind: Kind[Any]) -> str:
-    """Return the name under which the OpenAPI document defines the objects of a kind.
+    """Return the name of the component that defines the objects of a kind.
 
     A custom kind has the name that Kubernetes gives it: its reversed group, its version and its kind.
     """
@@ -81,7 +81,7 @@ def make_reference(name: str) -> Schema:
     return {"$ref": _REFERENCE + name}
 
 
-def _list_schema(resource: Resource) -> Schema:
+def _make_list_schema(resource: Resource) -> Schema:
     kind, list_kind = resource.kind, resource.kind_of_lists
     return {
         "type": "object",
@@ -108,9 +108,9 @@ def _make_custom_schema(resource: Resource) -> Schema:
 
 
 def _make_named_schema(schema: Schema) -> Schema:
-    """Return the schema with named types instead of inline ones, as clients expect.
+    """Return the schema with references to the named types Quantity and IntOrString instead of their inline schemas.
 
-    Quantities and IntOrStrings become references, so that clients can show a name for these types.
+    So clients can show a name for these types. The format `micro-time` becomes `date-time`.
     """
     if schema.get("format") == "micro-time":
         return schema | {"format": "date-time"}
@@ -127,15 +127,15 @@ def _make_named_schema(schema: Schema) -> Schema:
     return result
 
 
-def _make_referring_schema(schema: Schema, spelled: str, name: str) -> Schema:
-    around = {key: value for key, value in schema.items() if key != spelled}
+def _make_referring_schema(schema: Schema, keyword: str, name: str) -> Schema:
+    around = {key: value for key, value in schema.items() if key != keyword}
     return around | {"allOf": [make_reference(name)]} if around else make_reference(name)
 
 
-def as_v2(schema: Mapping[str, Any]) -> Schema:
+def convert_to_v2(schema: Mapping[str, Any]) -> Schema:
     """Convert a schema of a built-in kind to OpenAPI v2.
 
-    `oneOf` becomes a string. A reference in `allOf` becomes a `$ref`, which in v2 has no default beside it.
+    `oneOf` becomes a string. A reference in `allOf` becomes a `$ref` without its default, which v2 does not allow.
     """
     result: Schema = {}
     for key, value in schema.items():
@@ -149,9 +149,9 @@ def as_v2(schema: Mapping[str, Any]) -> Schema:
             case "default" if "allOf" in schema:
                 continue
             case "properties":
-                result[key] = {name: as_v2(member) for name, member in value.items()}
+                result[key] = {name: convert_to_v2(member) for name, member in value.items()}
             case "items" | "additionalProperties":
-                result[key] = as_v2(value) if isinstance(value, dict) else value
+                result[key] = convert_to_v2(value) if isinstance(value, dict) else value
             case _:
                 result[key] = value
     return result
@@ -163,16 +163,16 @@ _OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "
 _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 
 
-def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
-    """Convert the schema of a custom kind to OpenAPI v2. A value that may have several types gets no type."""
+def convert_custom_to_v2(schema: Mapping[str, Any]) -> Schema:
+    """Convert the schema of a custom kind to OpenAPI v2. A value that may be null or of several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
-        return as_v2(schema)  # the metadata, which have a built-in schema
+        return convert_to_v2(schema)  # the metadata, which have a built-in schema
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
         result = {key: value for key, value in result.items() if key not in _SHAPE}
     if "properties" in result:
-        result["properties"] = {name: custom_as_v2(member) for name, member in result["properties"].items()}
+        result["properties"] = {name: convert_custom_to_v2(member) for name, member in result["properties"].items()}
     for inner in ("items", "additionalProperties"):
         if isinstance(result.get(inner), Mapping):
-            result[inner] = custom_as_v2(result[inner])
+            result[inner] = convert_custom_to_v2(result[inner])
     return result

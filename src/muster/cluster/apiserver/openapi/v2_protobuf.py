@@ -18,7 +18,10 @@ _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 
 def encode_document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
-    """Encode gnostic's `Document` from parts that `encode_paths` and `encode_definition` encoded."""
+    """Encode gnostic's `Document` from the results of `encode_paths` and `encode_definition`.
+
+    info: the title and version of the API.
+    """
     return _join_parts(
         _encode_field(1, "2.0"),
         _encode_field(2, _join_parts(_encode_field(1, info["title"]), _encode_field(2, info["version"]))),
@@ -28,12 +31,12 @@ def encode_document(info: Mapping[str, str], path_parts: Iterable[bytes], defini
 
 
 def encode_paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Encode paths and their operations."""
+    """Encode path items of OpenAPI v2, given by path, for `encode_document`."""
     return b"".join(_encode_named(2, path, _encode_path_item(item)) for path, item in items.items())
 
 
 def encode_definition(name: str, schema: Mapping[str, Any]) -> bytes:
-    """Encode a definition."""
+    """Encode a definition of OpenAPI v2, for `encode_document`."""
     return _encode_named(1, name, _encode_schema(schema))
 
 
@@ -127,7 +130,7 @@ def _encode_extensions(number: int, node: Mapping[str, Any]) -> bytes:
 
 
 def _encode_any(value: Any) -> bytes:
-    # JSON is YAML.
+    # The message holds YAML, and JSON is YAML.
     return _encode_field(2, msgspec.json.encode(value))
 
 
@@ -144,7 +147,10 @@ def _join_parts(*parts: bytes) -> bytes:
 
 
 def _encode_field(number: int, value: str | bytes | bool) -> bytes:
-    """Return one field in protobuf. As in protobuf 3, omit an empty text and a false, but not an empty message."""
+    """Encode one field. As in protobuf 3, return b"" for an empty text or a false, but not for an empty message.
+
+    value: a text, a boolean, or an encoded message.
+    """
     if isinstance(value, bool):
         return _encode_varint(number << 3) + b"\x01" if value else b""
     if value == "":

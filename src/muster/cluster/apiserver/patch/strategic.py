@@ -1,8 +1,8 @@
 """Strategic merge patch: a merge patch that merges the lists that are sets or maps.
 
-`apply` takes a document, a patch and the schema of the kind, and gives the patched document. A field of the schema
-tells how to merge it by `x-kubernetes-patch-strategy` (`merge`, `replace`, `retainKeys`) and
-`x-kubernetes-patch-merge-key`. By default objects merge and lists are replaced. Directives inside the patch refine
+`apply` takes a document, a patch and the schema of the kind, and returns the patched document. The schema of a field
+decides how the field is merged, by `x-kubernetes-patch-strategy` (`merge`, `replace`, `retainKeys`) and
+`x-kubernetes-patch-merge-key`. By default objects are merged and lists are replaced. Directives inside the patch refine
 the merge:
 
     $patch: replace | delete | merge      in an object, or in an item of a merged list
@@ -52,12 +52,12 @@ class _Field(NamedTuple):
 
 
 def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
-    """Return the document with the patch merged into it.
+    """Return the document with the patch merged into it. The document does not change.
+
+    Raises `ApiError`: 400 if the patch is malformed, 422 if it does not fit the document.
 
     patch: a patch that nests no deeper than `decode` allows for bodies.
-
-    Raises:
-        ApiError: 400 if the patch is malformed, 422 if it does not fit the document.
+    schema: the OpenAPI schema of the kind, without references.
     """
     if not isinstance(patch, dict):
         raise bad_request("invalid JSON document")
@@ -182,10 +182,9 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
 
 
 def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str) -> None:
-    """Check that the items of the patch, without its deletions, are a subsequence of the order.
+    """Raise `ApiError` (422) unless the items of the patch, without directives, are a subsequence of the order.
 
-    Raises:
-        ApiError: 422, because they are not.
+    key: the merge key of the items; "" for a list of scalars.
     """
     if not patch or not order:
         return
@@ -238,8 +237,7 @@ def _rank_items(items: Iterable[Any], key: str) -> dict[Any, int]:
 def _identify_item(item: Any, key: str) -> Any:
     """Return the identity of a list's item: the value of its merge key, or the scalar. `1` differs from `true`.
 
-    Raises:
-        ApiError: 422 if the item has no merge key, or if the identity is no scalar.
+    Raises `ApiError` (422) if the item has no merge key, or if the identity is no scalar.
     """
     value = item
     if key:
@@ -254,8 +252,7 @@ def _identify_item(item: Any, key: str) -> Any:
 def _are_objects(*lists: Sequence[Any]) -> bool:
     """Return whether the items of these lists are objects.
 
-    Raises:
-        ApiError: 422 if some items are objects and some are not.
+    Raises `ApiError` (422) if some items are objects and some are not.
     """
     kinds = {isinstance(item, dict) for items in lists for item in items}
     if len(kinds) > 1:
@@ -299,11 +296,7 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, A
 
 
 def _read_directive_field(key: str, directive: str) -> str:
-    """Return the FIELD of `DIRECTIVE/FIELD`; "" for any other key.
-
-    Raises:
-        ApiError: 400 for the directive without a field.
-    """
+    """Return the FIELD of `DIRECTIVE/FIELD`; "" for any other key. Raises `ApiError` (400) if the field is missing."""
     if not key.startswith(directive):
         return ""
     head, _, name = key.partition("/")

@@ -1,7 +1,7 @@
 """Answer `pods/exec`, `pods/attach` and `pods/portforward` with a tunnel between the client and the pod.
 
-The module parses the request's options and runs admission. The pod's node provides the pod's end of the tunnel. A pod
-without a node, or whose node is not connected, is refused.
+The module parses the request's options and runs admission. The pod's node provides the pod's end of the tunnel. The
+server refuses a request for a pod without a node (400), or whose node is not connected (503).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,6 +32,7 @@ class PodAccess:
 
     find: returns the pod of a call; raises `ApiError` (404).
     admit: runs admission for a call and its options as an object; raises `ApiError` if admission refuses.
+    nodes: the connected nodes, by name.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class PodAccess:
 
     @property
     def actions(self) -> Mapping[str, Callable[[Call], Awaitable[Tunnel]]]:
-        """The actions, by name."""
+        """The action for each subresource, by name (`pods/exec`)."""
         return {"pods/exec": self._exec, "pods/attach": self._attach, "pods/portforward": self._forward_ports}
 
     async def _exec(self, call: Call) -> Tunnel:
@@ -89,7 +90,10 @@ class PodAccess:
 
 
 def command_options(pod: Pod, request: Request) -> CommandOptions:
-    """Return the options of an exec or attach in this pod from a query. Raises `ApiError` (400)."""
+    """Return the options of an exec or attach from the query of a request. Raises `ApiError` (400).
+
+    With a terminal, the options have no standard error, because the terminal joins it with the standard output.
+    """
     query = request.query
     stdin, stdout, stderr, tty = (parse_boolean(query, name) or False for name in ("stdin", "stdout", "stderr", "tty"))
     if not (stdin or stdout or stderr):
@@ -105,7 +109,11 @@ def command_options(pod: Pod, request: Request) -> CommandOptions:
 
 
 def _make_options_object(type: type[Any], kind: str, options: Any) -> Document:
-    """Return the options of a request for a pod's log or a command in it, as the object that admission plugins see."""
+    """Return the options of an exec, attach or port-forward, as the object that admission sees.
+
+    type: the type of the object.
+    options: a value with attributes or members of the same names.
+    """
     members: Document = msgspec.json.decode(msgspec.json.encode(msgspec.convert(options, type, from_attributes=True)))
     return {"kind": kind, "apiVersion": "v1", **members}
 
@@ -119,6 +127,10 @@ def _make_command_tunnel(options: CommandOptions, opening: Opening) -> Tunnel:
 
 
 def _parse_ports(texts: Sequence[str]) -> list[int]:
+    """Return the ports in the query of a port-forward, in order; [] for a client that names them later (SPDY).
+
+    Raises `ApiError` (400).
+    """
     words = [word for text in texts for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and 0 < int(word[:6]) < 65536 for word in words):
         raise bad_request(f"ports are numbers from 1 to 65535: {','.join(texts)[:100]}")

@@ -55,34 +55,35 @@ class PodActions:
             raise not_found("pods", call.name)
         pod = decode_entry(entry)
         _check_bindable(pod, meta)
-        _assign(pod, binding, format_timestamp(self._clock.now()))
+        _assign_node(pod, binding, format_timestamp(self._clock.now()))
         await self._documents.put(call.key, pod, dry_run=options.dry_run, typed=make_typed_document(POD, pod))
 
     async def evict(self, call: Call) -> None:
         """Delete a pod gracefully, and mark it as evicted. Raises `ApiError`: 429 if a disruption budget refuses.
 
-        One write marks the pod and charges the budget, so that neither happens without the other.
+        The store commits the mark, the deletion and the charged budget together or not at all.
         """
         query_options = write_options(call.request.query, "CreateOptions")
         written = read_object(call.request, call.view, query_options, call.warnings)
         if meta_of(written).get("name") != call.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        if await self._call_webhooks(call, written, query_options):
+            written = check_patched(written, call.view, query_options, call.warnings)
         options = parse_options(written.get("deleteOptions") or {})
         if query_options.dry_run:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
-        await self._call_webhooks(call, written, query_options)
         await self._remover.delete_with(call, options, self._charge_budget)
 
     async def _call_webhooks(self, call: Call, written: Document, options: WriteOptions) -> bool:
         """Call the webhooks about the posted object; return whether they changed it, in place. Raises `ApiError`."""
-        attempt = call.attempt("CREATE", written, None, options)
+        attempt = call.make_attempt("CREATE", written, None, options)
         changed = await self._webhooks.change(attempt, call.warnings)
         await self._webhooks.judge(attempt, call.warnings)
         return changed
 
     def _charge_budget(self, pod: Document) -> tuple[Put, ...]:
-        """Mark a pod as evicted in place, and return the writes that charge its budget. Raises `ApiError`.
+        """Mark a pod as evicted in place, and return the write that charges its budget, if any. Raises `ApiError`.
 
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
@@ -101,7 +102,10 @@ class PodActions:
 
 
 def _check_bindable(pod: Document, preconditions: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) if the pod has a node, is gated or being deleted, or does not meet the preconditions."""
+    """Raise `ApiError` (409) if the pod has a node, is gated or being deleted, or does not meet the preconditions.
+
+    preconditions: the metadata of the Binding. A UID or resource version in it must be the pod's.
+    """
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
@@ -122,7 +126,7 @@ def _make_unbindable_error(name: str, why: str) -> ApiError:
     return conflict("pods/binding", name, why)
 
 
-def _assign(pod: Document, binding: Binding, now: str) -> None:
+def _assign_node(pod: Document, binding: Binding, now: str) -> None:
     pod["spec"]["nodeName"] = binding.target.name
     if binding.metadata.annotations:
         pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | binding.metadata.annotations

@@ -20,9 +20,10 @@ from muster.cluster.apiserver.decode import Document
 ALLOWED = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 
-# The maximum number of evictions that the controller may not have seen yet; above it, the controller does not run.
+# The maximum number of evictions that the budget's controller has not processed yet. Above it, evictions are refused,
+# because the controller probably does not run.
 MAX_DISRUPTED = 2000
-# How long a client waits for the controller to process a budget.
+# How long a client waits before it retries, while the controller has not processed the newest spec of a budget.
 _LAG_SECONDS = 10
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -30,20 +31,18 @@ _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction s
 
 
 def needs_budget(pod: Pod) -> bool:
-    """Return whether terminating the pod disrupts anything.
-
-    It does not if the pod is pending, finished or being deleted.
-    """
+    """Return whether an eviction of the pod counts as a disruption: unless it is pending, finished or being deleted."""
     return is_active(pod) and pod.status.phase != "Pending"
 
 
 def charge_eviction(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> PodDisruptionBudget | None:
-    """Return the budget with one disruption less, after the eviction of a pod; None if the eviction needs no budget.
+    """Return the budget with one allowed disruption less, after the eviction of a pod.
+
+    Return None if the eviction changes no budget: no budget selects the pod, the pod needs none, or the pod is not
+    ready and the budget allows the eviction of such pods. Raises `ApiError`: 429 if the budget does not allow the
+    eviction, 403 if its status is invalid, 500 if several budgets select the pod.
 
     budgets: the budgets that select the pod.
-
-    Raises:
-        ApiError: the budget does not allow the eviction (429), or several budgets select the pod (500).
     """
     if not needs_budget(pod) or not budgets:
         return None
@@ -70,6 +69,7 @@ def _allows_unhealthy(budget: PodDisruptionBudget) -> bool:
 
 
 def _require_one_left(budget: PodDisruptionBudget) -> None:
+    """Raise `ApiError` (429, 403) unless the budget allows another disruption."""
     name, status = budget.metadata.name, budget.status
     if status.observed_generation < budget.metadata.generation:
         raise _make_too_many_requests_error(
@@ -86,6 +86,7 @@ def _require_one_left(budget: PodDisruptionBudget) -> None:
 
 
 def _explain_refusal(status: PodDisruptionBudgetStatus) -> str:
+    """Return why a budget allows no disruption, as the end of a sentence about the budget."""
     condition = find(status.conditions, ALLOWED)
     explanation = condition if condition is not None and condition.status == "False" and condition.message else None
     if explanation is not None and explanation.reason == SYNC_FAILED:  # the numbers of a failed sync are meaningless
@@ -116,7 +117,7 @@ def with_allowed(status: PodDisruptionBudgetStatus, now: datetime) -> PodDisrupt
 def with_condition(
     status: PodDisruptionBudgetStatus, reason: str, message: str, now: datetime
 ) -> PodDisruptionBudgetStatus:
-    """Return a disruption budget's status with its condition `DisruptionAllowed` set for this reason."""
+    """Return a disruption budget's status with its condition `DisruptionAllowed`: true only for `SUFFICIENT`."""
     value, old = "True" if reason == SUFFICIENT else "False", find(status.conditions, ALLOWED)
     since = old.last_transition_time if old is not None and old.status == value else now.replace(microsecond=0)
     new = Condition(
@@ -132,10 +133,7 @@ def with_condition(
 
 
 def document_of(status: PodDisruptionBudgetStatus) -> Document:
-    """Return a disruption budget's status in its stored form.
-
-    As upstream, these numbers are included even if they are 0.
-    """
+    """Return a disruption budget's status as JSON. As upstream, its numbers of pods are included even if they are 0."""
     numbers = {
         "disruptionsAllowed": status.disruptions_allowed,
         "currentHealthy": status.current_healthy,

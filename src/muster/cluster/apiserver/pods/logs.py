@@ -1,4 +1,4 @@
-"""Answer `pods/log`, and `jobs/log` and `jobsets/log`, from the logs on a node.
+"""Answer `pods/log`, `jobs/log` and `jobsets/log` from the logs on the nodes.
 
 The query selects the container and the part of its log. The server stores no logs: the pod's node provides them, as a
 `LogSource` in the server's `nodes`.
@@ -22,7 +22,7 @@ from muster.runtime.transport import Response
 TEXT = "text/plain"
 
 # A node reports a missing log at once, but a log that is followed may stay silent for long. If no error has come within
-# this time, the answer begins.
+# this time, the response starts.
 FIRST_PIECE_SECONDS = 0.25
 MAX_SINCE_SECONDS = 100 * 365 * 24 * 3600
 
@@ -43,8 +43,10 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
     """Answer `jobs/log` or `jobsets/log`, which are extensions of Muster.
 
-    The response lists the job's deleted pods whose logs are kept. With the query `uid` it is the log of that pod.
-    Raises `ApiError`: 400, 404, 422.
+    The response lists the job's deleted pods whose logs the nodes keep. With `uid` in the query, the response is the
+    log of that deleted pod. Raises `ApiError`: 400, 404, 422.
+
+    job: the Job or JobSet.
     """
     kept_pods = {pod.uid: (pod, node) for node in nodes.values() for pod in node.list_kept_pods(job.header.uid)}
     uid, container = query.get("uid", ""), query.get("container", "")
@@ -62,11 +64,10 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
 
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
-    """Return the log options in a query.
+    """Return the log options in a query. Raises `ApiError` (400, 422).
 
-    Raises `ApiError` (400, 422).
-
-    name, container: the pod's and its container's.
+    name: the name of the pod, for messages.
+    container: the name of the container, which the caller has checked.
     """
     since_seconds, since_time = parse_integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))
     tail_lines, limit_bytes = parse_integer(query, "tailLines"), parse_integer(query, "limitBytes")
@@ -98,7 +99,12 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
 
 
 def container_of(pod: Pod, requested_name: str) -> str:
-    """Return the container that a request names, or the only container of the pod. Raises `ApiError` (400)."""
+    """Return the name of the container for a request: the requested one, or the pod's only container.
+
+    Raises `ApiError` (400) if the pod has no such container, or several and none is requested.
+
+    requested_name: the container's name in the request; "" if the request names none.
+    """
     name, spec = pod.metadata.name, pod.spec
     if requested_name:
         if requested_name not in _list_names(pod):
@@ -119,6 +125,7 @@ def _list_names(pod: Pod) -> Iterator[str]:
 
 
 def _parse_time(text: str) -> datetime | None:
+    """Return a time in RFC 3339; None for "". Raises `ApiError` (400)."""
     if not text:
         return None
     try:
@@ -134,7 +141,7 @@ async def _yield_nothing() -> AsyncIterator[bytes]:
 async def await_first_piece(pieces: AsyncIterator[bytes]) -> "Pieces":
     """Return the pieces after waiting for the first one, for at most `FIRST_PIECE_SECONDS`.
 
-    Raises the node's error if the node raises one instead of the first piece.
+    Raises the node's error if it comes within this time. The iterator raises a later error.
     """
     reading = Pieces(pieces)
     try:
@@ -166,7 +173,7 @@ class Pieces:
         return piece
 
     async def aclose(self) -> None:
-        """Stop reading, and close the underlying iterator."""
+        """Stop reading, and close the underlying iterator if it is a generator."""
         if not self.first.done():
             self.first.cancel()
             await asyncio.wait({self.first})

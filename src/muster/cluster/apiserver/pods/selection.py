@@ -9,7 +9,7 @@ from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.api.values.selectors import LabelMatcher, label_matcher
 from muster.cluster.store import Entry, Store
 
-_REMEMBERED = 10_000
+_REMEMBERED = 10_000  # budgets in the cache, above which the cache is cleared
 
 
 class _Decoded(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Budgets:
         self._known: dict[str, _Decoded] = {}  # by UID
 
     def list_selecting(self, meta: Mapping[str, Any]) -> list[PodDisruptionBudget]:
-        """Return the budgets that select the pod with this metadata."""
+        """Return the budgets of a pod's namespace that select the pod. meta: the metadata of the pod."""
         labels = meta.get("labels") or {}
         entries = self._store.latest_list(POD_DISRUPTION_BUDGET.resource, meta["namespace"]).entries
         return [one.budget for one in map(self._decode, entries) if one.matcher.matches(labels)]

@@ -4,8 +4,9 @@ Go clients since 1.32 write built-in kinds in protobuf by default, and do not fa
 `kubectl create configmap`. These clients read JSON, so no encoder is needed. `muster.api.published` contains the type
 and number of each field. `opaque` decodes parts without a schema, such as JSON inside a message. Fields without a
 schema are ignored, like unknown fields of JSON.
-Go writes the zero of every field that is no pointer. The decoder omits such a zero unless the field is required. In an
-optional field it keeps the zero, because the client set it.
+
+Go writes the zero of every field that is no pointer. The decoder omits such a zero unless JSON always has the field. It
+keeps the zero of an optional field, because the client set it.
 """
 
 import base64
@@ -19,7 +20,7 @@ from muster.api import meta, published
 from muster.api.meta import DeleteOptions
 from muster.api.schema import Schema, component_name, schema_of
 from muster.cluster.apiserver.protobuf import wireformat
-from muster.cluster.apiserver.protobuf.opaque import OPEN, raw_json
+from muster.cluster.apiserver.protobuf.opaque import OPEN, decode_raw_json
 from muster.cluster.apiserver.protobuf.wireformat import ProtobufError, Value, as_bytes, as_integer, as_text, as_time
 
 _DELETE_OPTIONS = component_name(DeleteOptions)
@@ -32,8 +33,7 @@ _MAGIC = b"k8s\x00"
 def decode(body: bytes) -> dict[str, Any]:
     """Decode the object in a body, with its apiVersion and kind.
 
-    Raises:
-        ProtobufError: the body is malformed, or the kind is unknown in protobuf.
+    Raises `ProtobufError` if the body is malformed, or if the kind has no published schema, as custom resources.
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
@@ -60,8 +60,9 @@ _Decode: TypeAlias = Callable[[Value], Any]
 class _Field(Struct, frozen=True):
     """A field of a message.
 
+    name: the name in JSON; "" for an inline field.
     shape: whether the field has one value, a list or a map, or is a message whose fields join the outer object.
-    keeps_zero: whether the decoder keeps a zero.
+    keeps_zero: whether the decoder keeps a zero: "", 0 or false.
     """
 
     name: str
@@ -81,9 +82,9 @@ def _find_schema(component: str) -> Schema:
 
 
 def _make_fields(message: str, properties: Schema) -> dict[int, _Field]:
-    """Return the fields of a message by number.
+    """Return the fields of a message by number, without fields that have no decoder.
 
-    properties: the schemas of the fields, including the fields of inline messages.
+    properties: the schemas of the fields by name, including the fields of inline messages.
     """
     package, _, short_name = message.rpartition(".")
     fields: dict[int, _Field] = {}
@@ -99,7 +100,7 @@ def _make_fields(message: str, properties: Schema) -> dict[int, _Field]:
 
 
 def _make_field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
-    """Return a field; None if the schema leaves its type open and it has no decoder of its own.
+    """Return a field; None if no decoder fits its schema and `own` is None.
 
     own: the special decoder of this field; None if it needs none.
     """
@@ -114,7 +115,7 @@ def _make_field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: b
 
 
 def _make_value_decoder(schema: Schema) -> _Decode | None:
-    """Return the decoder of a value; None if the schema leaves its type open."""
+    """Return the decoder of a value; None if the schema leaves its type open, or for a number with a fraction."""
     if "$ref" in schema or "allOf" in schema:
         reference = schema["$ref"] if "$ref" in schema else schema["allOf"][0]["$ref"]
         return _make_message_decoder(reference.rpartition("/")[2])
@@ -123,7 +124,7 @@ def _make_value_decoder(schema: Schema) -> _Decode | None:
     if schema.get("x-kubernetes-int-or-string"):
         return _decode_int_or_string
     if schema.get("x-kubernetes-preserve-unknown-fields"):
-        return raw_json
+        return decode_raw_json
     return _SCALARS.get((schema.get("type"), schema.get("format") if schema.get("type") == "string" else None))
 
 
@@ -164,7 +165,7 @@ _ZEROES: tuple[Any, ...] = ("", 0, False)
 
 
 def _make_entry_decoder(value: _Decode) -> _Decode:
-    """Return the decoder of an entry of a map: a message of a key and a value, which omits zeroes."""
+    """Return the decoder of an entry of a map: a message with a key and a value, where a missing part is a zero."""
 
     def decode_entry(raw: Value) -> dict[str, Any]:
         parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(raw))}

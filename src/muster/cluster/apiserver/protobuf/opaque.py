@@ -1,8 +1,8 @@
 """Decode messages that the published schemas leave open.
 
 The open parts are JSON inside a message, entries of managed fields, and schemas of custom resources.
-`k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all of Go's
-messages, the zero of a field that is no pointer means nothing, so the decoders omit it.
+`k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all messages of Go,
+the zero of a field that is no pointer means that the field is not set. So the decoders omit it.
 """
 
 import struct
@@ -20,11 +20,10 @@ _Decode: TypeAlias = Callable[[Value], Any]
 _Field: TypeAlias = tuple[str, _Decode, str]
 
 
-def raw_json(value: Value) -> Any:
-    """Return the JSON value that the message contains as text; None for an empty text.
+def decode_raw_json(value: Value) -> Any:
+    """Return the JSON value that the message contains as text; None for an empty text or for null.
 
-    Raises:
-        ProtobufError: the text is no JSON.
+    Raises `ProtobufError` if the message is malformed or the text is no JSON.
     """
     parts = {number: part for number, _, part in wireformat.read_fields(as_bytes(value))}
     text = as_bytes(parts.get(1, b""))
@@ -39,21 +38,13 @@ def decode_empty(_value: Value) -> dict[str, Any]:
     return {}
 
 
-def managed_fields(value: Value) -> dict[str, Any]:
-    """Decode an entry of `metadata.managedFields`.
-
-    Raises:
-        ProtobufError: the message is malformed.
-    """
+def decode_managed_fields(value: Value) -> dict[str, Any]:
+    """Decode an entry of `metadata.managedFields`. Raises `ProtobufError` if the message is malformed."""
     return _decode_message(value, _MANAGED_FIELDS)
 
 
 def decode_schema(value: Value) -> dict[str, Any]:
-    """Decode the schema of a version of a custom resource.
-
-    Raises:
-        ProtobufError: the message is malformed.
-    """
+    """Decode the OpenAPI schema of a custom resource. Raises `ProtobufError` if the message is malformed."""
     return _decode_message(value, _SCHEMA)
 
 
@@ -119,7 +110,7 @@ _MANAGED_FIELDS: dict[int, _Field] = {
     3: ("apiVersion", as_text, ""),
     4: ("time", _decode_time, ""),
     6: ("fieldsType", as_text, ""),
-    7: ("fieldsV1", raw_json, "!"),
+    7: ("fieldsV1", decode_raw_json, "!"),
     8: ("subresource", as_text, ""),
 }
 _RULE: dict[int, _Field] = {
@@ -138,7 +129,7 @@ _SCHEMA: dict[int, _Field] = {
     5: ("type", as_text, ""),
     6: ("format", as_text, ""),
     7: ("title", as_text, ""),
-    8: ("default", raw_json, "!"),
+    8: ("default", decode_raw_json, "!"),
     9: ("maximum", _decode_double, "!"),
     10: ("exclusiveMaximum", _decode_flag, ""),
     11: ("minimum", _decode_double, "!"),
@@ -150,7 +141,7 @@ _SCHEMA: dict[int, _Field] = {
     17: ("minItems", as_integer, "!"),
     18: ("uniqueItems", _decode_flag, ""),
     19: ("multipleOf", _decode_double, "!"),
-    20: ("enum", raw_json, "*"),
+    20: ("enum", decode_raw_json, "*"),
     21: ("maxProperties", as_integer, "!"),
     22: ("minProperties", as_integer, "!"),
     23: ("required", as_text, "*"),
@@ -166,7 +157,7 @@ _SCHEMA: dict[int, _Field] = {
     33: ("additionalItems", _decode_schema_or_flag, "!"),
     34: ("definitions", decode_schema, "="),
     35: ("externalDocs", _decode_docs, "!"),
-    36: ("example", raw_json, "!"),
+    36: ("example", decode_raw_json, "!"),
     37: ("nullable", _decode_flag, ""),
     38: ("x-kubernetes-preserve-unknown-fields", _decode_flag, "!"),
     39: ("x-kubernetes-embedded-resource", _decode_flag, ""),
@@ -179,7 +170,7 @@ _SCHEMA: dict[int, _Field] = {
 
 # The decoders of the fields that the published schemas leave open, by message and field.
 OPEN: dict[tuple[str, str], _Decode] = {
-    ("ObjectMeta", "managedFields"): managed_fields,
+    ("ObjectMeta", "managedFields"): decode_managed_fields,
     ("CustomResourceValidation", "openAPIV3Schema"): decode_schema,
     ("CustomResourceSubresources", "status"): decode_empty,
 }

@@ -21,10 +21,10 @@ class ProtobufError(ValueError):
 
 
 def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """Yield the fields of a message: number, wire type, value.
+    """Yield the number, the wire type and the value of each field of a message.
 
-    Raises:
-        ProtobufError: the bytes are no message.
+    A repeated field is yielded for each of its values. The value of a VARINT field is an unsigned number, and the value
+    of any other field is bytes. Raises `ProtobufError` if the bytes are no message.
     """
     position, end = 0, len(data)
     while position < end:
@@ -47,11 +47,7 @@ def read_fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def read_numbers(data: bytes) -> Iterator[int]:
-    """Yield the numbers of a packed field.
-
-    Raises:
-        ProtobufError: a number is incomplete.
-    """
+    """Yield the unsigned numbers of a packed field. Raises `ProtobufError` if a number is incomplete."""
     position = 0
     while position < len(data):
         value, position = _read_varint(data, position)
@@ -76,22 +72,14 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def as_bytes(value: Value) -> bytes:
-    """Return a value that must be text or a message.
-
-    Raises:
-        ProtobufError: the value is a number.
-    """
+    """Return the bytes of a text or a message. Raises `ProtobufError` if the value is a number."""
     if isinstance(value, int):
         raise ProtobufError("a number stands where there should be text or an object")
     return value
 
 
 def as_text(value: Value) -> str:
-    """Return a value that must be text.
-
-    Raises:
-        ProtobufError: the value is a number or no UTF-8.
-    """
+    """Return a value as text. Raises `ProtobufError` if the value is a number or no UTF-8."""
     try:
         return as_bytes(value).decode()
     except UnicodeDecodeError as error:
@@ -99,23 +87,18 @@ def as_text(value: Value) -> str:
 
 
 def as_integer(value: Value) -> int:
-    """Return a value that must be a signed number.
-
-    Raises:
-        ProtobufError: the value is not a number.
-    """
+    """Return a value as a signed number. Raises `ProtobufError` if the value is not a VARINT."""
     if not isinstance(value, int):
         raise ProtobufError("something else stands where there should be a number")
     return to_signed(value)
 
 
 def as_time(value: Value, *, microseconds: bool = False) -> str | None:
-    """Return a point in time by RFC 3339; None for an empty message, the zero of Go's times.
+    """Return a point in time as RFC 3339, cut to microseconds; None for an empty message, the zero of Go's times.
+
+    Raises `ProtobufError` if the message is malformed, or if the time is before 1970 or after 9999.
 
     microseconds: whether the text has a fraction even if the fraction is zero.
-
-    Raises:
-        ProtobufError: the message is malformed, or the time is before 1970 or after 9999.
     """
     parts = {number: as_integer(part) for number, _, part in read_fields(as_bytes(value))}
     if not parts:

@@ -15,13 +15,13 @@ from muster.api.validation.core import limitrange, resourcequota
 from muster.api.validation.server import admissionpolicy, webhooks
 from muster.cluster.apiserver.admission import policies
 from muster.cluster.apiserver.admission.webhooks import dispatch
-from muster.cluster.apiserver.cel import problem_of
+from muster.cluster.apiserver.cel import find_problem
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 
-_CONDITION = partial(problem_of, variables=dispatch.VARIABLES)
-_EXPRESSION = partial(problem_of, variables=policies.VARIABLES)
+_CONDITION = partial(find_problem, variables=dispatch.VARIABLES)
+_EXPRESSION = partial(find_problem, variables=policies.VARIABLES)
 _OF_WEBHOOKS = (
     partial(webhooks.validate_create, compile=_CONDITION),
     partial(webhooks.validate_update, compile=_CONDITION),

@@ -67,17 +67,16 @@ def _read_version_schema(version: Document, path: str, unknown: list[str]) -> Do
 
 
 def _reset_status(definition: Document) -> None:
-    """Set the status of a new definition: empty, except for the version in which objects will be stored."""
+    """Set the status of a new definition, in place: empty, except for the version in which objects will be stored."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
-    _note_storage(definition, definition)
+    _record_storage_version(definition, definition)
 
 
 def _record_storage_version(definition: Document, stored: Document) -> None:
-    """Add the storage version of a changed definition to its stored versions."""
-    _note_storage(definition, stored)
+    """Add the storage version of a definition to its `storedVersions`, in place.
 
-
-def _note_storage(definition: Document, stored: Document) -> None:
+    stored: the definition whose status is the base; the definition itself if it is new.
+    """
     status = dict(stored.get("status") or {})
     known = list(status.get("storedVersions") or ())
     for name in _list_storage_names(definition):
@@ -92,9 +91,11 @@ def _list_storage_names(definition: Document) -> Iterator[str]:
 
 
 def _begin_deletion(definition: Document, now: str) -> None:
-    """Set the finalizer and the condition of a definition that is being deleted.
+    """Set the finalizer and the condition of a definition at its first deletion request, in place.
 
-    They keep the definition until the last object of its kind is deleted.
+    The finalizer keeps the definition until the last object of its kind is deleted.
+
+    now: the current time as RFC 3339.
     """
     finalizers = meta_of(definition).setdefault("finalizers", [])
     if CLEANUP_FINALIZER not in finalizers:
@@ -150,7 +151,10 @@ _V1BETA1 = Kind(
 
 
 def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
-    """Return the checker of v1beta1 definitions. It checks their v1 form, and does not remove unknown fields yet."""
+    """Return the checker of v1beta1 definitions. It checks their v1 form, and returns the document unchanged.
+
+    `_take_v1beta1` removes the unknown fields.
+    """
     check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
@@ -165,7 +169,7 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
     return take(stored, CUSTOM_RESOURCE_DEFINITIONS.view.checker(v1beta1.to_v1(written)).value)
 
 
-def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
+def _select_v1beta1_errors(errors: Sequence[FieldError]) -> list[FieldError]:
     """Return the errors of a v1 definition that are also errors in v1beta1.
 
     v1beta1 may preserve unknown fields and needs no approval.
@@ -182,8 +186,8 @@ CUSTOM_RESOURCE_DEFINITIONS_V1BETA1 = replace(
         _V1BETA1,
         v1beta1.to_v1beta1,
         partial(_take_v1beta1, views.take_main),
-        lambda new: _of_old(rules.validate_create(new)),
-        lambda new, old: _of_old(rules.validate_update(new, old)),
+        lambda new: _select_v1beta1_errors(rules.validate_create(new)),
+        lambda new, old: _select_v1beta1_errors(rules.validate_update(new, old)),
         compile=_compile_v1beta1,
     ),
     subresources=(
@@ -222,13 +226,13 @@ APIEXTENSIONS: tuple[Resource, ...] = (CUSTOM_RESOURCE_DEFINITIONS, CUSTOM_RESOU
 
 
 class NameSettlement:
-    """The last admission plugin before the write of a definition. It decides about the definition's names."""
+    """The last admission plugin before the write of a definition, which accepts or rejects the definition's names."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, attempt: WriteAttempt, store: Store) -> None:
-        """Set the accepted names and their conditions in a definition, in place."""
+        """Set the accepted names and their conditions in a definition, in place. Do nothing for any other write."""
         key = CUSTOM_RESOURCE_DEFINITION.resource
         if attempt.resource.key != key or attempt.operation not in ("CREATE", "UPDATE"):
             return

@@ -84,7 +84,10 @@ def _find_cpu_percent(metrics: Any, member: str) -> int | None:
 
 
 def _get_percent(metric: Document, member: str) -> int | None:
-    """Return the CPU utilization of a metric; None for a metric of another kind."""
+    """Return the CPU utilization of a metric in percent of the requests; None for any other metric.
+
+    member: "target" in a spec, "current" in a status.
+    """
     resource = metric.get("resource", {})
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

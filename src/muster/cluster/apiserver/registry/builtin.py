@@ -1,8 +1,8 @@
 """The table of built-in resources.
 
-The table joins the behaviour of each kind, which is in `preparation`, `views` and `muster.api`. Its rules (which kinds
-a PUT creates, which need a version, which a deletion returns) are those of k8s.io/kubernetes (pkg/registry, with one
-strategy per kind).
+The table combines the functions for each kind from `preparation`, `views` and `muster.api`. Its rules follow
+k8s.io/kubernetes (pkg/registry, with one strategy per kind): which kinds a PUT creates, which kinds need a version, and
+which kinds a deletion returns.
 """
 
 from collections.abc import Mapping
@@ -138,7 +138,7 @@ def _make_job_resource(elastic: job.Elastic) -> Resource:
                 views.show_scale,
                 views.take_scale,
                 validate_update=validate_update,
-                applied=views.apply_scale,
+                take_config=views.apply_scale,
             ),
         ),
         make_status_subresource(JOB, job.validate_status_update),
@@ -180,7 +180,7 @@ SERVICES = make_resource(
     (service.validate_create, service.validate_update),
     Rules(
         prepare_create=preparation.prepare_new_service,
-        prepare_update=preparation.changed_service,
+        prepare_update=preparation.keep_allocations,
         create_on_update=True,
         returns_deleted=True,
     ),
@@ -245,7 +245,7 @@ def make_builtin_resources(elastic: job.Elastic, alpha: tuple[str, ...] = ()) ->
     """Return all built-in resources.
 
     elastic: the rule for changes of an Indexed Job's completions (kubernetes KEP-3715).
-    alpha: the API versions whose alpha resources are served, too.
+    alpha: the alpha API versions (`group/v1alpha1`) whose resources the server also serves.
     """
     return (
         CONFIG_MAPS,

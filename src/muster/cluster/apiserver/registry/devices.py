@@ -1,6 +1,6 @@
 """The served resources of `resource.k8s.io`: devices, device classes and claims.
 
-Validation compiles the CEL expressions of device selectors, so that only correct ones are stored.
+Validation compiles the CEL expressions of device selectors, so that only expressions without errors are stored.
 """
 
 from functools import partial
@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from muster.api.groups import resource
 from muster.api.validation.groups import devices
-from muster.cluster.apiserver.cel import DEVICE_VARIABLES, problem_of
+from muster.cluster.apiserver.cel import DEVICE_VARIABLES, find_problem
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.entries import make_resource, make_status_subresource, map_to_same_names
 from muster.cluster.apiserver.registry.resources import Resource, Rules
 from muster.cluster.apiserver.request.selection import FieldLabels
 
-_RULES = devices.make_rules(partial(problem_of, variables=DEVICE_VARIABLES))
+_RULES = devices.make_rules(partial(find_problem, variables=DEVICE_VARIABLES))
 _GIVEN_BACK = Rules(returns_deleted=True)
 _COUNTED = replace(_GIVEN_BACK, has_generation=True)
 

@@ -1,4 +1,4 @@
-"""The makers of registry entries: each takes a kind with its rules and returns a `Resource` or `Subresource`."""
+"""Make entries of the registry: a function takes a kind with its rules and returns a `Resource` or `Subresource`."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
 
 
 def map_to_same_names(*names: str) -> dict[str, str]:
-    """Return a map of each name to itself, for selector fields that have the same name in headers."""
+    """Return a map of each name to itself, for fields of selectors that have the same name in `objects.headers`."""
     return {name: name for name in names}
 
 
@@ -37,7 +37,11 @@ def make_resource(
     categories: tuple[str, ...] = (),
     verbs: tuple[str, ...] = VERBS,
 ) -> Resource:
-    """Return a resource whose objects are stored in the clients' form. take: see `View.take`."""
+    """Return a resource whose objects are stored in the form that clients write.
+
+    rules: the rules of the kind. Their `default` counts only if `DEFAULTS` has no function for the kind.
+    take: see `View.take`.
+    """
     default = DEFAULTS.get(kind.resource, rules.default)
     return Resource(
         kind=kind,
@@ -55,7 +59,11 @@ def make_resource(
 def make_status_subresource(
     kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
 ) -> Subresource:
-    """Return the subresource `status`, whose writes change only the status."""
+    """Return the subresource `status`. By default, its writes change the status, labels, annotations and finalizers.
+
+    validate: returns the errors in a change, from the new object and the old one.
+    take: see `View.take`.
+    """
     view = View(kind, take=take, validate_update=validate)
     return Subresource("status", kind, VIEW_VERBS, view)
 
@@ -67,10 +75,15 @@ def make_custom_resource(
     *short_names: str,
     prepare_create: Callable[[Document], None] = preparation.reset_status,
 ) -> Resource:
-    """Return a resource with a status subresource that behaves like a custom one, because upstream it has a CRD."""
+    """Return a resource with a status subresource for a kind that has a CRD upstream, and is built in here.
+
+    As for custom resources, the body of a write is pruned by a structural schema, and an update needs a version.
+
+    update_status: returns the errors in a change of the status, from the new object and the old one.
+    """
     view = View(
         kind,
-        take=views.take_status,
+        take=views.take_only_status,
         validate_update=update_status,
         compile=partial(compile_structural, status=True),
     )

@@ -68,8 +68,8 @@ def _make_resources(
     )
     take = views.take_main if has_status else views.take_all
 
-    def served(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
-        status = _make_view(kind, version, views.take_status, validation.create, validation.status, status=True)
+    def make_resource(version: Kind[Any], fields: FieldLabels, deprecation: str = "") -> Resource:
+        status = _make_view(kind, version, views.take_only_status, validation.create, validation.status, status=True)
         return Resource(
             kind=version,
             stored=kind,
@@ -81,8 +81,8 @@ def _make_resources(
             deprecation=deprecation,
         )
 
-    old = served(V1BETA1_KINDS[kind.resource], _NO_FIELDS, _DEPRECATED if deprecated else "")
-    return served(kind, fields), old
+    old = make_resource(V1BETA1_KINDS[kind.resource], _NO_FIELDS, _DEPRECATED if deprecated else "")
+    return make_resource(kind, fields), old
 
 
 def _make_view(
@@ -107,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, written: Docum
 
 
 def _prepare_held(document: Document) -> None:
-    """Prepare a new object with the finalizer that its controller removes when nothing uses the object."""
+    """Remove a new object's status, and add the finalizer that its controller removes when the object is unused."""
     preparation.reset_status(document)
     hold_while_used(document)
 
@@ -128,10 +128,7 @@ KUEUE: tuple[Resource, ...] = (
 
 
 def _make_visibility_resources(version: str) -> tuple[Resource, ...]:
-    """Return the resources of Kueue's visibility group in one version.
-
-    They show pending workloads, and are not stored.
-    """
+    """Return the resources of Kueue's visibility group in one version: pending workloads, which are not stored."""
     pending = Subresource("pendingworkloads", kind_of_summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
         (cluster_queues(version), CLUSTER_QUEUE),

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of the built-in kinds. Clients list them like any other, and their specs never change.
+"""CustomResourceDefinitions of the built-in kinds. Clients list them like others, but cannot change their specs.
 
 A client that writes such a definition (the manifests of Kueue or JobSet) sets only its metadata. The server keeps its
 own spec and answers with a warning. So the same manifests apply here and on a real cluster.
@@ -40,10 +40,10 @@ class Definitions(Mapping[str, Document]):
         return len(self._encoded)
 
 
-def as_stored(definitions: Iterable[Document]) -> Definitions:
-    """Return the definitions in their stored form, by name, with all defaults.
+def encode_definitions(definitions: Iterable[Document]) -> Definitions:
+    """Set the defaults in the definitions, in place, and return them encoded, by name.
 
-    The definitions have only fields that the API knows. A test checks that, because it takes longer than making them.
+    The definitions must have only fields that the API knows. A test checks that, because the check would slow a start.
     """
     encoded = {}
     for definition in definitions:
@@ -59,6 +59,8 @@ def with_own_definitions(resources: Sequence[Resource], own: Definitions) -> Seq
 
 
 def _pin_resource(resource: Resource, own: Definitions) -> Resource:
+    """Return a resource of definitions that replaces the spec of a written definition by the spec in `own`."""
+
     def default(document: Document) -> None:
         _pin(document, own)
         resource.rules.default(document)
@@ -67,7 +69,7 @@ def _pin_resource(resource: Resource, own: Definitions) -> Resource:
         resource.rules.prepare_update(document, stored)
         _pin(document, own)
 
-    view = replace(resource.view, applied=_Applied(resource.view, own))
+    view = replace(resource.view, take_config=_TakeConfig(resource.view, own))
     if resource is CUSTOM_RESOURCE_DEFINITIONS:
         view = replace(view, validate_create=partial(_validate_create, own))
     return replace(resource, view=view, rules=replace(resource.rules, default=default, prepare_update=prepare_update))
@@ -85,6 +87,7 @@ def _validate_create(own: Definitions, definition: CustomResourceDefinition) -> 
 
 
 def _pin(document: Document, own: Definitions) -> None:
+    """Replace the spec of a definition by the server's own, in place, if the server provides the definition."""
     definition = own.get(document["metadata"].get("name", ""))
     if definition is None:
         return
@@ -94,8 +97,8 @@ def _pin(document: Document, own: Definitions) -> None:
         document["status"] = status | {"storedVersions": stored}
 
 
-class _Applied(msgspec.Struct, frozen=True):
-    """The `applied` of a view of definitions: it returns the stored form of an apply configuration.
+class _TakeConfig(msgspec.Struct, frozen=True):
+    """The `take_config` of a view of definitions: it returns the stored form of an apply configuration.
 
     It replaces the configuration's spec by the server's own, so that no manager conflicts.
     """
@@ -103,7 +106,7 @@ class _Applied(msgspec.Struct, frozen=True):
     view: View
     own: Definitions
 
-    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.applied` has this signature)
+    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (`View.take_config` has this signature)
         taken: dict[str, Any] = {
             **self.view.take({"metadata": {}}, config),
             "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,

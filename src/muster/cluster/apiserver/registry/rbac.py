@@ -17,7 +17,7 @@ from muster.cluster.apiserver.registry.resources import Resource, Rules, Subreso
 
 
 def _make_review_resource(kind: Kind[Any]) -> Resource:
-    """Return the resource of a kind whose objects are posted and answered, but never stored."""
+    """Return the resource of a kind whose objects clients post to get an answer. They are never stored."""
     return Resource(kind, kind, View(kind), verbs=("create",))
 
 

@@ -15,6 +15,7 @@ from muster.api.schema import make_inlined_schema
 from muster.api.status import FieldError
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields import FieldSchema
+from muster.cluster.apiserver.objects import views
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.schema import Checker, Schema, compile_builtin
 from muster.cluster.apiserver.tables.printer import Printer
@@ -22,11 +23,7 @@ from muster.cluster.store import Entry
 
 # In the alphabetical order of discovery documents.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-VIEW_VERBS = ("get", "patch", "update")  # the verbs of a subresource that is a view of its object
-
-
-def _keep(stored: Document, written: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
-    return written
+VIEW_VERBS = ("get", "patch", "update")  # the verbs of a subresource that is a view of its object, such as `status`
 
 
 def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
@@ -51,22 +48,23 @@ class View(Struct, frozen=True, eq=False, dict=True):
     as it was written, unless the view has a `show`: then `take` makes the stored object from {}.
     validate_create: returns the errors in a new object.
     validate_update: returns the errors in a change, from the new object and the old one.
-    validates_shown: whether validation gets objects in their shown form or in their stored form; typed in both cases.
+    validates_shown: whether validation gets the objects in their shown form, and not in their stored form. It gets
+    typed objects in both cases.
     compile: makes the checker of bodies against the schema of the kind.
-    printer: the columns of tables, if they differ from the kind's.
-    applied: returns the stored form of a configuration (server-side apply), from the stored object and the
+    printer: the columns of tables; None for the usual columns of the kind.
+    take_config: returns the stored form of a configuration (server-side apply), from the stored object and the
     configuration; None if `take` does that.
     """
 
     kind: Kind[Any]
     show: Callable[[Document], Document] | None = None
-    take: Callable[[Document, Document], Document] = _keep
+    take: Callable[[Document, Document], Document] = views.take_all
     validate_create: Callable[[Any], Sequence[FieldError]] = no_errors
     validate_update: Callable[[Any, Any], Sequence[FieldError]] = no_errors
     validates_shown: bool = False
     compile: Callable[[Kind[Any]], Checker] = compile_builtin
     printer: Printer | None = None
-    applied: Callable[[Document, Document], Document] | None = None
+    take_config: Callable[[Document, Document], Document] | None = None
 
     @cached_property
     def checker(self) -> Checker:
@@ -94,12 +92,13 @@ class Subresource(Struct, frozen=True, eq=False, dict=True):
 
 
 class Rules(Struct, frozen=True, eq=False):
-    """The rules of one kind, beyond the rules for all objects.
+    """The rules for writes of one kind, beyond the rules for all objects.
 
     default: sets the defaults of an object, in place.
     prepare_create: sets the server's own fields of a new object, in place; its metadata is complete.
     prepare_update: sets the server's own fields of a changed object, in place, from that object and the stored one.
-    begin_deletion: changes an object at its first deletion request, in place, from the object and the time.
+    begin_deletion: changes an object at its first deletion request, in place, from the object and the current time as
+    RFC 3339; None changes nothing.
     has_generation: whether metadata.generation counts the changes of the spec.
     create_on_update: whether a PUT of a missing object creates it.
     unconditional_update: whether a PUT may leave out the resource version.
@@ -107,7 +106,8 @@ class Rules(Struct, frozen=True, eq=False):
     propagation: the policy for dependents if a deletion request names none; None means that deletions ignore
     dependents.
     returns_deleted: whether the response to a deletion is the object and not a Status.
-    warning: the warning in the response to a creation, about effects of the object that this cluster lacks.
+    warning: the warning in the response to a creation, about effects of the object that this cluster lacks; "" for
+    none.
     """
 
     default: Callable[[Document], None] = _change_nothing
@@ -130,11 +130,11 @@ class Storage(Protocol):
     """
 
     async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the entries in the resource's own form. An entry that has this form is returned itself."""
+        """Return the entries in the resource's own form; an entry itself if it has this form. Raises `ApiError`."""
         ...
 
     async def convert_to_stored(self, document: Document) -> Document:
-        """Return the object in the form to store, or the object itself if it has that form."""
+        """Return the object in the form to store; the object itself if it has that form. Raises `ApiError`."""
         ...
 
     async def convert(self, document: Document) -> Document:
@@ -175,7 +175,7 @@ class Resource(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def written_version(self) -> str:
-        """The API version of the documents in writes, for which managed fields are recorded."""
+        """The API version in which field management names the fields of written documents."""
         return (self.stored if self.storage is None else self.kind).api_version
 
     @property
@@ -210,7 +210,7 @@ class Resource(Struct, frozen=True, eq=False, dict=True):
 class Registry:
     """All served resources: the built-in resources, and the resources that CustomResourceDefinitions add.
 
-    generation: counts the changes, so that caches over all resources can detect that they are stale.
+    generation: the number of changes so far, by which caches over all resources detect that they are stale.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -239,7 +239,8 @@ class Registry:
     def set_custom(self, owner: str, resources: Sequence[Resource]) -> None:
         """Serve these resources instead of the previous resources of the same owner (a definition).
 
-        An empty sequence removes the owner's resources. Built-in resources stay as they are.
+        An empty sequence removes the owner's resources. Built-in resources stay as they are. The listeners of
+        `on_replaced` are called with the previous resources.
         """
         replaced = self._custom.get(owner, ())
         if not resources and owner not in self._custom:

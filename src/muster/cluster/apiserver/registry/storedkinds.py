@@ -1,8 +1,8 @@
 """Make the served resources of stored-only kinds: the server stores their objects, and no controller acts on them.
 
 Charts and operators create such objects. This module takes the kinds from `storedkinds.json`, joins them with their
-types and rules, if any, and returns resources. When a client creates an object, the server warns about the effects that
-the object would have on a full cluster and does not have here.
+types and rules, if any, and makes resources. When a client creates an object, the server warns about the effects that
+the object would have on a Kubernetes cluster and does not have here.
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ _RULED: dict[str, tuple[Kind[Any], Standard]] = {
 
 def _make_resource(name: str, stored: StoredKind) -> Resource:
     kind, standard = _RULED.get(name) or (_make_kind(name, stored), Standard(namespaced=stored.namespaced))
-    subresources = [_make_scale(standard)] if stored.scales else []
+    subresources = [_make_scale_subresource(standard)] if stored.scales else []
     if stored.has_status:
         subresources.append(make_status_subresource(kind, standard.update_status))
     return make_resource(
@@ -94,19 +94,21 @@ def _make_rules(stored: StoredKind, plural: str) -> Rules:
         warning=f"this cluster keeps {plural} but {stored.but}" if stored.but else "",
     )
     if stored.counts_all:
-        return replace(rules, prepare_create=preparation.prepare_counted, prepare_update=preparation.count_change)
+        return replace(
+            rules, prepare_create=preparation.prepare_new_without_spec, prepare_update=preparation.count_change
+        )
     if stored.new_status is not None:
         return replace(rules, prepare_create=preparation.make_status_setter(**stored.new_status))
     return rules
 
 
-def _make_scale(standard: Standard) -> Subresource:
+def _make_scale_subresource(standard: Standard) -> Subresource:
     view = View(
         views.SCALE,
         views.show_replicas,
         views.take_replicas,
         validate_update=standard.update,
-        applied=views.apply_replicas,
+        take_config=views.apply_replicas,
     )
     return Subresource("scale", views.SCALE, VIEW_VERBS, view)
 
@@ -139,7 +141,7 @@ _SERVED |= {
     )
 }
 
-# Served only if the caller of `builtin` lists their version.
+# The server serves these resources only if the caller of `make_builtin_resources` lists their version.
 ALPHA: tuple[Resource, ...] = tuple(each for each in _SERVED.values() if each.kind.version.startswith("v1alpha"))
 STORED_KINDS: tuple[Resource, ...] = (
     *(each for each in _SERVED.values() if each not in ALPHA),

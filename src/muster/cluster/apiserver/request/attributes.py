@@ -1,4 +1,4 @@
-"""Find the verb, the access and the resource of a request, as the request attributes of kube-apiserver. Pure.
+"""Find the verb, the access and the resource of a request, like the request attributes of kube-apiserver. Pure.
 
 The module takes a request and its parsed `Target`. It returns the API verb, the `Access` for authorization to check,
 and the served `Resource`. It does not decide whether the user has the access.
@@ -38,7 +38,7 @@ def find_resource(registry: Registry, target: Target, verb: str) -> Resource:
 
 
 def access_of(request: Request, user: User, target: Target | None, verb: str) -> Access:
-    """Return the access that a request needs."""
+    """Return the access that a request needs. target: None for a path that belongs to no resource."""
     if target is None:
         return Access(user, verb, path=request.path)
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
@@ -51,9 +51,9 @@ def access_of(request: Request, user: User, target: Target | None, verb: str) ->
 
 
 def _find_selected_name(fields: str) -> str:
-    """Return the only name that a field selector allows; "" if it allows several.
+    """Return the only name that a field selector allows; "" if it allows several or is invalid.
 
-    Rights to that object suffice for such a list.
+    For a list of a single name, rights to that object suffice.
     """
     if "metadata.name" not in fields:
         return ""

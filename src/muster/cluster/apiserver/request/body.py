@@ -25,8 +25,8 @@ _SHOWN_PATCH = 500  # characters of a patched object in a refusal
 def read_object(request: Request, view: View, options: WriteOptions, warnings: list[str]) -> Document:
     """Return the object in the body of a create or update, without the fields that its schema does not declare.
 
-    By the request's field validation, such fields cause nothing, warnings (added to `warnings`), or a refusal. Raises
-    `ApiError` (400, 413, 415, 422).
+    By the request's field validation, such fields cause nothing, warnings (added to `warnings`), or a refusal. The
+    object always has its apiVersion and kind. Raises `ApiError` (400, 413, 415, 422).
     """
     kind = view.kind
     decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
@@ -57,8 +57,9 @@ def check_patched(
     faults: Sequence[str] = (),
     stored: Document | None = None,
 ) -> Document:
-    """Return the object that a patch has made, without unknown fields. Raises `ApiError` (400, 422).
+    """Return a patched object without unknown fields, and add warnings about them. Raises `ApiError` (400, 422).
 
+    warnings: the list to which the function adds, if the request's field validation is Warn.
     faults: messages about the unknown and repeated fields of the patch itself.
     stored: the object before the patch. Parts that the patched object shares with it are not checked again.
     """
@@ -78,10 +79,10 @@ def check_patched(
 
 
 def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
-    """Return the messages of strict decoding about a patch.
+    """Return the messages about the repeated members of a patch, then about unknown members of its operations.
 
-    repeated: the messages about repeated members, which are returned first.
-    operations: whether the patch is a JSON patch, whose operations are searched for unknown members.
+    repeated: the messages about repeated members.
+    operations: whether the patch is a JSON patch. Only its operations are searched for unknown members.
     """
     faults = list(repeated[:MAX_WARNINGS])
     if not operations:
@@ -98,7 +99,7 @@ _OPERATION = frozenset({"op", "path", "from", "value"})
 
 
 def _require_sound(document: Document, checked: Checked, kind: Kind[object]) -> None:
-    """Raise `ApiError` (422) if the document breaks rules of its schema."""
+    """Raise `ApiError` (422) if the check of a document against its schema found errors."""
     if checked.errors:
         name = str((document.get("metadata") or {}).get("name", ""))
         raise invalid(kind.kind, kind.group, name, checked.errors)

@@ -1,4 +1,4 @@
-"""The parsed request on a resource, which every verb takes: its user, verb, resource, name and options of admission."""
+"""The parsed request on a resource, which every verb takes: its user, verb, resource, namespace and name."""
 
 from msgspec import Struct, field
 
@@ -16,6 +16,8 @@ _PLAIN = WriteOptions()
 class Call(Struct, frozen=True):
     """A request on a resource.
 
+    view: the form of the bodies that the client sends and gets.
+    name: the name in the URL; "" for a request on a collection.
     warnings: sentences for the `Warning` header of the response; verbs and admission append to them.
     annotations: annotations of the request's audit event; admission adds to them.
     """
@@ -42,7 +44,7 @@ class Call(Struct, frozen=True):
         """The key of the object in the store."""
         return Key(self.resource.key, self.namespace, self.name)
 
-    def attempt(
+    def make_attempt(
         self,
         operation: str,
         document: Document,
@@ -51,7 +53,12 @@ class Call(Struct, frozen=True):
         *,
         name: str = "",
     ) -> WriteAttempt:
-        """Return the write as input of admission. name: the name of a new object, which may be generated."""
+        """Return the write as input of admission.
+
+        operation: CREATE, UPDATE, DELETE or CONNECT.
+        old: the stored object; None for a new one.
+        name: the name of a new object, which may be generated; "" for the name in the URL.
+        """
         return WriteAttempt(
             self.resource,
             operation,

@@ -19,7 +19,7 @@ from muster.cluster.store import Compacted, Entry, Key, Snapshot, Store
 
 # A pinned state is a tuple of references: 40 KB for 5,000 objects. It keeps the old bodies of objects changed since.
 PINNED_SNAPSHOTS = 64
-PINNED_ENTRIES = 1_000_000  # in all pinned states together
+PINNED_ENTRIES = 1_000_000  # the limit for the sum of all pinned states
 PINNED_FOR = timedelta(minutes=5)  # kube-apiserver compacts etcd after the same time
 NEWEST = -1  # the revision in a token that continues with the newest state
 
@@ -34,9 +34,9 @@ _EXPIRED = (
 class Token(Struct):
     """The content of a continue token, in upstream's form.
 
-    v: version of the form.
-    rv: the revision that the list shows.
-    start: key of the last object before this page, as <namespace>/<name>.
+    v: the version of the form.
+    rv: the revision that the list shows; `NEWEST` for the newest one.
+    start: the key of the last object before this page, as <namespace>/<name>.
     """
 
     v: str = ""
@@ -55,7 +55,7 @@ def _encode_token(revision: int, start: str) -> str:
 
 
 def decode_token(text: str) -> Token:
-    """Return the content of a token. Raises `ApiError` (400)."""
+    """Return the content of a token. Raises `ApiError` (400) for an invalid token."""
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
     except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as error:
@@ -85,7 +85,7 @@ class Snapshots:
         self._entries = 0  # in all pinned states together
 
     def pin(self, resource: str, namespace: str, snapshot: Snapshot, now: datetime) -> None:
-        """Keep a state for later pages, and drop the oldest states above the limits."""
+        """Keep a state for later pages for `PINNED_FOR`, and drop old states: expired ones, or above the limits."""
         key = (resource, namespace, snapshot.revision)
         if key not in self._pinned:
             self._entries += len(snapshot.entries)
@@ -101,7 +101,10 @@ class Snapshots:
         return len(self._pinned) > PINNED_SNAPSHOTS or self._entries > PINNED_ENTRIES or oldest_until < now
 
     def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
-        """Return the state at a revision; None if it is lost. The revision must not be newer than the store's."""
+        """Return the state at a revision; None if it is not pinned and the store no longer has all changes since.
+
+        The revision must not be newer than the store's.
+        """
         pinned = self._pinned.get((resource, namespace, revision))
         if pinned is not None and pinned[1] >= now:
             return pinned[0]

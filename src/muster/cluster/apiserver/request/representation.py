@@ -62,10 +62,10 @@ class Presentation:
     """The encoder of one resource's objects in one form, at one time."""
 
     def __init__(self, resource: Resource, view: View, form: Form, include: str, now: datetime) -> None:
-        """Make an encoder. Raises `ApiError` (400) for an unknown `include`.
+        """Make an encoder. Raises `ApiError` (400) for an unknown `include` of a table.
 
         include: which part of its object each row of a table contains (the query's `includeObject`).
-        now: the time from which tables count ages.
+        now: the current time, by which tables compute ages.
         """
         if form == "table":
             tables.require_include(include)
@@ -77,13 +77,16 @@ class Presentation:
         self._now = now
 
     def at(self, now: datetime) -> "Presentation":
-        """Return the same encoder for another time, from which tables count ages."""
+        """Return the same encoder for another current time, by which tables compute ages."""
         later = copy.copy(self)
         later._now = now  # noqa: SLF001  (a copy of this object)
         return later
 
     def one(self, body: bytes, *, columns: bool = True) -> bytes:
-        """Return one encoded object. columns: whether a table contains its column definitions."""
+        """Return one encoded object; for the format table, a table with one row.
+
+        columns: whether a table contains its column definitions.
+        """
         if self.plain:
             return body
         item = self._encode_item(body)
@@ -139,7 +142,7 @@ class Presentation:
         )
 
     def empty(self, meta: dict[str, Any]) -> bytes:
-        """Return an object with only metadata, for a bookmark, of the same kind as the format's objects."""
+        """Return the encoded object of a bookmark: only metadata, with the kind of this format's objects."""
         if self._form != "object":
             partial = _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             if self._form == "metadata":

@@ -18,7 +18,11 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class Target(Struct, frozen=True):
-    """An object, a collection or a subresource, as a path names it."""
+    """An object, a collection or a subresource, as a path names it.
+
+    group: "" for the core group.
+    namespace, name, subresource: "" if the path names none.
+    """
 
     group: str
     version: str
@@ -29,7 +33,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_path(path: str) -> Target | None:
-    """Return the target of a resource's path; None for other paths. Raises `ApiError` (404) if it is invalid."""
+    """Return the target of a resource's path; None for other paths. Raises `ApiError` (404) for an invalid path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -48,7 +52,7 @@ def parse_path(path: str) -> Target | None:
     return Target(group, version, plural, namespace, name, subresource)
 
 
-def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+def replace_watch_path(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
     """Return the replacement of a deprecated watch path (`/api/v1/watch/pods`): a list with `watch` in the query.
 
     The watch path of one object gets a field selector for its name. Any other path is returned unchanged.
@@ -75,15 +79,19 @@ def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
     """Return whether a request is a watch, a log or a tunnel, judged by its method, path and query alone."""
     if method == "GET" and "watch" in query:
         return parse_boolean(query, "watch") or False
-    return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
+    # The depth tells the log of a Job from a Job named `log`.
+    depth = _DEPTH_IN_CORE if path.startswith("/api/") else _DEPTH_IN_GROUP
+    return path.rpartition("/")[2] in _STREAMS and path.count("/") >= depth
 
 
-_DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
+_DEPTH_IN_CORE = 7  # /api/v1/namespaces/default/pods/p/log
+_DEPTH_IN_GROUP = 8  # /apis/batch/v1/namespaces/default/jobs/j/log
 
 
 class ListOptions(Struct, frozen=True):
-    """The options of a list or watch.
+    """The options of a list or watch, as in upstream's ListOptions.
 
+    bookmarks: whether a watch sends bookmarks.
     send_initial_events: whether a watch starts with the existing objects. The default is upstream's
     (SetListOptionsDefaults): true for a watch from no version or from 0.
     """
@@ -101,7 +109,11 @@ class ListOptions(Struct, frozen=True):
 
 
 class WriteOptions(Struct, frozen=True):
-    """The options of a write."""
+    """The options of a write.
+
+    field_manager: the name in the query; "" if it has none.
+    force: whether an apply takes fields from other managers.
+    """
 
     dry_run: bool = False
     field_validation: str = "Warn"  # Strict, Warn or Ignore
@@ -130,7 +142,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     )
     if options.watch:
         options = _fill_initial_events(options)
-    if errors := _watch_errors(options) if options.watch else _list_errors(options):
+    if errors := _find_watch_errors(options) if options.watch else _find_list_errors(options):
         raise invalid("ListOptions", "meta.k8s.io", "", errors)
     return options
 
@@ -147,7 +159,7 @@ def _fill_initial_events(options: ListOptions) -> ListOptions:
 _PLAIN_LIST = ListOptions()
 
 
-def _list_errors(options: ListOptions) -> list[FieldError]:
+def _find_list_errors(options: ListOptions) -> list[FieldError]:
     errors = []
     if match := options.resource_version_match:
         field = "resourceVersionMatch"
@@ -164,7 +176,7 @@ def _list_errors(options: ListOptions) -> list[FieldError]:
     return errors
 
 
-def _watch_errors(options: ListOptions) -> list[FieldError]:
+def _find_watch_errors(options: ListOptions) -> list[FieldError]:
     errors = []
     field, match = "resourceVersionMatch", options.resource_version_match
     if options.send_initial_events is not None and match != "NotOlderThan":
@@ -221,7 +233,10 @@ def parse_integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def parse_boolean(query: Mapping[str, str], name: str) -> bool | None:
-    """Return a boolean from a query; None if it is missing. As upstream, all values but `false` and `0` are true."""
+    """Return a boolean from a query; None if it is missing.
+
+    As upstream, all values except `false` (in any case) and `0` are true, also "".
+    """
     text = query.get(name)
     return None if text is None else text.lower() not in ("false", "0")
 
@@ -270,7 +285,7 @@ def _make_unsupported_error(field: str, value: str, *supported: str) -> FieldErr
 
 
 def parse_timeout(query: Mapping[str, str], most: float) -> float:
-    """Return the seconds that a request may take: its positive `timeout` parameter, else and at most `most`.
+    """Return the seconds that a request may take: the `timeout` in its query if that is positive, but at most `most`.
 
     Raises `ApiError` (400) for a `timeout` that is no duration.
     """

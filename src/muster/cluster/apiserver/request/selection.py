@@ -25,7 +25,7 @@ _ANY = FieldMatcher()
 
 
 class FieldLabels(Struct, frozen=True):
-    """The fields by which objects of a kind can be selected, besides name and namespace.
+    """The fields by which objects of a kind can be selected, in addition to name and namespace.
 
     fields: the header field for each field of a selector.
     refusal: the message about any other field, with `{label}` in it.

@@ -60,10 +60,12 @@ def _make_scalar_check(schema: Schema, field: ValuePlace) -> tuple[type | None, 
 def _make_mismatch_check(schema: Schema, field: ValuePlace) -> Check:
     names = ".".join(field.names)
     target = f"struct field {field.struct}.{names}" if names else "value"
-    expected = _go_type(schema)
+    expected = _spell_go_type(schema)
 
     def refuse(value: Any, _path: Path, _findings: Findings) -> Any:
-        raise DecodeError(f"json: cannot unmarshal {_go_kind(value, expected)} into Go {target} of type {expected}")
+        raise DecodeError(
+            f"json: cannot unmarshal {_spell_go_kind(value, expected)} into Go {target} of type {expected}"
+        )
 
     return refuse
 
@@ -155,15 +157,15 @@ def _find_shape(schema: Schema) -> str:
     return "int-or-string" if "x-kubernetes-int-or-string" in schema or "oneOf" in schema else type_of(schema)
 
 
-def _go_type(schema: Schema) -> str:
+def _spell_go_type(schema: Schema) -> str:
     match _find_shape(schema):
         case "array":
-            return f"[]{_go_type(schema.get('items') or {})}"
+            return f"[]{_spell_go_type(schema.get('items') or {})}"
         case "object" if DEFINITION in schema:
             version, _, name = str(schema[DEFINITION]).rpartition(".")
             return f"{version.rpartition('.')[2]}.{name}"
         case "object":
-            return f"map[string]{_go_type(schema.get('additionalProperties') or {})}"
+            return f"map[string]{_spell_go_type(schema.get('additionalProperties') or {})}"
         case "integer":
             return str(schema.get("format", "int64"))
         case "boolean":
@@ -178,7 +180,7 @@ def _go_type(schema: Schema) -> str:
             return "interface {}"
 
 
-def _go_kind(value: Any, expected: str) -> str:
+def _spell_go_kind(value: Any, expected: str) -> str:
     match value:
         case bool():
             return "bool"

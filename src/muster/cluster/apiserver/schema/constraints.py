@@ -5,6 +5,7 @@ handles schemas in `allOf`, `anyOf`, `oneOf` and `not`.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -22,11 +23,7 @@ _Maker: TypeAlias = Callable[[Any, Schema], Constraint]
 
 
 def constraints_of(schema: Schema) -> tuple[Constraint, ...]:
-    """Return the checks of a value that has the type of the schema.
-
-    Raises:
-        PatternError: a `pattern` is invalid.
-    """
+    """Return the checks of a value that has the type of the schema. Raises `PatternError` for an invalid `pattern`."""
     return tuple(_yield_constraints(schema))
 
 
@@ -86,7 +83,17 @@ def _make_maximum(most: float, schema: Schema) -> Constraint:
 
 
 def _make_multiple_constraint(factor: float, _schema: Schema) -> Constraint:
-    return _make_number_constraint(lambda n: n % factor == 0, f"should be a multiple of {factor}")
+    return _make_number_constraint(lambda n: _is_multiple(n, factor), f"should be a multiple of {factor}")
+
+
+def _is_multiple(number: float, factor: float) -> bool:
+    """Return whether a number is a multiple of a factor, apart from the rounding of floats; no number is one of 0."""
+    if not factor:
+        return False
+    if isinstance(number, int) and isinstance(factor, int):
+        return number % factor == 0
+    quotient = number / factor
+    return math.isfinite(quotient) and math.isclose(quotient, round(quotient), rel_tol=1e-9)
 
 
 def _make_text_constraint(holds: Callable[[str], bool], rule: str, *, quoted: bool = False) -> Constraint:

@@ -50,11 +50,10 @@ _NAMES: dict[type, str] = {
 def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
     """Return the checker of a custom resource, compiled from the `openAPIV3Schema` of a version.
 
-    fill: whether to fill in defaults. If not, required members with a default may be absent.
+    Raises `PatternError` for an invalid `pattern`. The checker raises it for the pattern of a member, when a document
+    first has the member.
 
-    Raises:
-        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
-        document.
+    fill: whether to fill in defaults. If not, required members with a default may be absent.
     """
     dialect = _DIALECT if fill else _UNFILLED
     return checker_of(compile_check(whole_object(schema), dialect, ValuePlace(), member=True).check)
@@ -72,9 +71,7 @@ def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
 def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
     """Return the second half of `compile_custom`: a function that returns the errors of a pruned document.
 
-    Raises:
-        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
-        document.
+    Raises `PatternError` as `compile_custom` and its checker do.
     """
     check = compile_check(whole_object(schema), _JUDGEMENT, ValuePlace(), member=True).check
 
@@ -89,9 +86,7 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
 def compile_part(schema: Schema) -> Checker:
     """Return the checker of a value inside a custom resource, such as a default.
 
-    Raises:
-        PatternError: a `pattern` is invalid. For a member's pattern, the checker raises this at the first such
-        document.
+    Raises `PatternError` as `compile_custom` and its checker do.
     """
     return checker_of(compile_check(_prepare_schema(schema), _DIALECT, ValuePlace(), member=False).check)
 
@@ -276,7 +271,7 @@ def _make_constraints_check(constraints: tuple[Constraint, ...]) -> Check:
     return check
 
 
-def _as_it_is(value: Any, _path: Path, _findings: Findings) -> Any:
+def _return_unchanged(value: Any, _path: Path, _findings: Findings) -> Any:
     return value
 
 
@@ -335,8 +330,8 @@ _JUDGING = replace(
 # The first half: it prunes and fills in defaults, and validates nothing.
 _FORM = replace(
     _DIALECT,
-    scalar=lambda schema, _: (next(iter(_TYPES.get(_find_type_name(schema), ())), None), _as_it_is),
-    mismatch=lambda _, __: _as_it_is,
+    scalar=lambda schema, _: (next(iter(_TYPES.get(_find_type_name(schema), ())), None), _return_unchanged),
+    mismatch=lambda _, __: _return_unchanged,
     required=lambda _: (),
     constraints=lambda _: (),
 )

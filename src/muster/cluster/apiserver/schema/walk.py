@@ -26,7 +26,7 @@ MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hund
 class Findings:
     """The errors and undeclared fields that one check of a document finds.
 
-    sound: the `id`s of the parts that the check skips.
+    sound: the `id`s of the parts that the check skips, because an earlier check accepted them.
     """
 
     __slots__ = ("errors", "sound", "unknown")
@@ -139,7 +139,7 @@ def compile_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, 
         case "object":
             return Compiled(None, _make_object_check(schema, dialect, field, omits_empty=omits_empty), null)
         case "array":
-            return Compiled(None, _list(schema, dialect, field, omits_empty=omits_empty), null)
+            return Compiled(None, _make_list_check(schema, dialect, field, omits_empty=omits_empty), null)
         case _:
             plain, check = dialect.scalar(schema, field)
             return Compiled(plain, check, null)
@@ -269,7 +269,7 @@ def _make_completion(schema: Schema, dialect: SchemaDialect) -> Check:
     return complete
 
 
-def _list(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
+def _make_list_check(schema: Schema, dialect: SchemaDialect, field: ValuePlace, *, omits_empty: bool) -> Check:
     """Return the check of a list: of each item, and then of the list as a whole.
 
     omits_empty: whether an empty list counts as absent.

@@ -1,7 +1,7 @@
 """The rows of `Table` responses: the server makes the columns and cells of `kubectl get`, as upstream prints them.
 
 Pure. A kind's `Printer` is data: its columns, and a function that takes a decoded object and the time, and returns the
-cells. A kind without a printer gets name and creation time. The input are encoded objects, and a row contains its
+cells. A kind without a printer gets name and creation time. The input is encoded objects, and a row contains its
 object's bytes unchanged.
 """
 

@@ -1,4 +1,7 @@
-"""The columns and cells of PodGroups, as their CRDs define them; scheduler KEP-34 (kube-batch) shows its counters."""
+"""The columns and cells of PodGroups, as the CRD of each kind defines them.
+
+Scheduler KEP-34 (kube-batch) defines no columns, so its PodGroup shows the counters in its status.
+"""
 
 from datetime import datetime
 

@@ -113,7 +113,7 @@ def _sum_init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Co
             counted += _Containers(ready=int(container.ready))
             word = ""
         elif state.terminated:
-            word = f"Init:{_end(container)}"
+            word = f"Init:{_find_end_word(container)}"
         elif state.waiting and state.waiting.reason not in ("", "PodInitializing"):
             word = f"Init:{state.waiting.reason}"
         else:
@@ -135,7 +135,7 @@ def _sum_main_containers(pod: Pod) -> _Containers:
         if state.waiting and state.waiting.reason:
             total += _Containers(state.waiting.reason)
         elif state.terminated:
-            total += _Containers(_end(container))
+            total += _Containers(_find_end_word(container))
         elif container.ready and state.running:
             running = True
             total += _Containers(ready=1)
@@ -149,7 +149,7 @@ def _count_restarts(container: ContainerStatus) -> _Containers:
     return _Containers(restarts=container.restart_count, restarted=last.finished_at if last else None)
 
 
-def _end(container: ContainerStatus) -> str:
+def _find_end_word(container: ContainerStatus) -> str:
     end = container.state.terminated
     assert end is not None
     return end.reason or (f"Signal:{end.signal}" if end.signal else f"ExitCode:{end.exit_code}")

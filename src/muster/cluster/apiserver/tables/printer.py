@@ -68,10 +68,10 @@ def make_text_column(name: str, description: str) -> Column:
 
 def format_age(since: datetime | None, now: datetime) -> str:
     """Return the time since a moment in readable form; `<unknown>` without a moment."""
-    return human_duration(now - since) if since else UNKNOWN
+    return format_duration(now - since) if since else UNKNOWN
 
 
-def human_duration(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """Return a duration in one or two units: `45s`, `2m30s`, `3h`, `2d4h`, `1y30d`.
 
     A negative duration above -2 s counts as 0, because clocks differ. A smaller duration is `<invalid>`.
@@ -99,18 +99,18 @@ def human_duration(duration: timedelta) -> str:
     return f"{days // 365}y"
 
 
-def container_cells(containers: Iterable[Container]) -> tuple[str, str]:
+def make_container_cells(containers: Iterable[Container]) -> tuple[str, str]:
     """Return the names and the images of containers, each joined by commas."""
     pairs = [(container.name, container.image) for container in containers]
     return ",".join(name for name, _ in pairs), ",".join(image for _, image in pairs)
 
 
-def labels_cell(labels: Mapping[str, str]) -> str:
+def format_labels(labels: Mapping[str, str]) -> str:
     """Return labels as `a=b,c=d`; `<none>` without labels."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
-def selector_cell(selector: LabelSelector | None) -> str:
+def format_selector(selector: LabelSelector | None) -> str:
     """Return a label selector in its text form; `<none>` without a selector."""
     if selector is None:
         return NONE

@@ -34,12 +34,12 @@ from muster.cluster.apiserver.tables.printer import (
     Cells,
     Column,
     Printer,
-    container_cells,
     format_age,
-    human_duration,
-    labels_cell,
+    format_duration,
+    format_labels,
+    format_selector,
+    make_container_cells,
     make_wide_column,
-    selector_cell,
 )
 from muster.cluster.apiserver.tables.rbac import RBAC
 from muster.cluster.apiserver.tables.volcano import VOLCANO_JOBS
@@ -61,8 +61,8 @@ def _render_job(job: Job, now: datetime) -> Cells:
         completions = f"{status.succeeded}/1 of {spec.parallelism}"
     else:
         completions = f"{status.succeeded}/1"
-    duration = human_duration((status.completion_time or now) - status.start_time) if status.start_time else ""
-    names, images = container_cells(spec.template.spec.containers)
+    duration = format_duration((status.completion_time or now) - status.start_time) if status.start_time else ""
+    names, images = make_container_cells(spec.template.spec.containers)
     return [
         job.metadata.name,
         _find_job_status(job),
@@ -71,7 +71,7 @@ def _render_job(job: Job, now: datetime) -> Cells:
         format_age(job.metadata.creation_timestamp, now),
         names,
         images,
-        selector_cell(spec.selector),
+        format_selector(spec.selector),
     ]
 
 
@@ -170,7 +170,7 @@ def _render_service(service: Service, now: datetime) -> Cells:
         _format_external_ip(service, spec),
         ",".join(ports) or NONE,
         format_age(service.metadata.creation_timestamp, now),
-        labels_cell(spec.selector),
+        format_labels(spec.selector),
     ]
 
 

@@ -69,7 +69,9 @@ def _encode_columns(printer: Printer) -> bytes:
 def encode_row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
     """Return the row of an object.
 
+    now: the current time, by which the row computes ages.
     include: the part of the object in the row: None, Metadata (also for "") or Object.
+    printer: the printer of the view; None for the kind's.
     """
     printer = printer or printer_of(kind)
     obj = kind.decode(body) if printer.reads is None else kind.seen_as(printer.reads).decode(body)

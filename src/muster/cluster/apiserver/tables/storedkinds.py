@@ -24,9 +24,9 @@ from muster.cluster.apiserver.tables.printer import (
     Column,
     Printer,
     format_age,
-    human_duration,
-    labels_cell,
-    selector_cell,
+    format_duration,
+    format_labels,
+    format_selector,
 )
 
 _Value: TypeAlias = str | int | bool | None
@@ -48,10 +48,10 @@ def printer_of(resource: str) -> Printer | None:
 def _make_printer(columns: tuple[AnyColumn, ...]) -> Printer:
     made = [_SHARED[each] if isinstance(each, str) else (_make_column(each), _compile_cell(each)) for each in columns]
 
-    def cells(document: Document, now: datetime) -> list[_Value]:
+    def make_cells(document: Document, now: datetime) -> list[_Value]:
         return [cell(document, now) for _, cell in made]
 
-    return Printer(tuple(column for column, _ in made), cells, reads=dict)
+    return Printer(tuple(column for column, _ in made), make_cells, reads=dict)
 
 
 def _make_column(data: StoredColumn) -> Column:
@@ -65,7 +65,7 @@ def _compile_cell(data: StoredColumn) -> _Cell:
         return lambda document, _now: function(document)
     find, whole, condition = (compile_path(path) for path in (data.path, data.of, data.only_with))
 
-    def cell(document: Document, now: datetime) -> _Value:
+    def make_cell(document: Document, now: datetime) -> _Value:
         if data.only_with and not find_first(condition, document):
             return ""
         if data.cell == "joined":
@@ -81,13 +81,13 @@ def _compile_cell(data: StoredColumn) -> _Cell:
             return data.otherwise
         return _VALUES[data.cell](value, now)
 
-    return cell
+    return make_cell
 
 
 def _join(values: Iterable[Any], most: int | None = _SHOWN) -> str:
-    """Return the values joined by commas.
+    """Return the values joined by commas, without "" among them.
 
-    Above `most`, show the first values and how many are left out; None shows all.
+    most: how many values to show, and then how many more there are; None shows all.
     """
     texts = [str(value) for value in values if value != ""]
     more = 0 if most is None else len(texts) - most
@@ -99,7 +99,7 @@ def _show_modes(modes: Any) -> str:
 
 
 def _show_selector(selector: Any) -> str:
-    return selector_cell(None if selector is None else msgspec.convert(selector, LabelSelector))
+    return format_selector(None if selector is None else msgspec.convert(selector, LabelSelector))
 
 
 # The ways of showing the value at a path: `_VALUES` needs a value, `_SHOWN_AS` also takes a missing one.
@@ -109,7 +109,7 @@ _VALUES: dict[str, Callable[[Any, datetime], _Value]] = {
     "since": lambda value, now: format_age(datetime.fromisoformat(value), now),
 }
 _SHOWN_AS: dict[str, Callable[[Any], _Value]] = {
-    "labels": lambda labels: labels_cell(labels or {}),
+    "labels": lambda labels: format_labels(labels or {}),
     "modes": _show_modes,
     "selector": _show_selector,
 }
@@ -226,7 +226,7 @@ def _show_claim(volume: Document) -> str:
 
 def _show_duration(request: Document) -> str:
     seconds = request.get("spec", {}).get("expirationSeconds")
-    return NONE if seconds is None else human_duration(timedelta(seconds=seconds))
+    return NONE if seconds is None else format_duration(timedelta(seconds=seconds))
 
 
 def _show_decision(request: Document) -> str:

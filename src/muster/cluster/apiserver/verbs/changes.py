@@ -28,7 +28,10 @@ _SPEC: fields.FieldSet = {"f:spec": {}}
 
 
 def read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:
-    """Return the patch in the body, and the faults found by strict decoding. Raises `ApiError` (400, 413, 415)."""
+    """Return the patch in the body, and messages about its repeated members and about unknown ones in a JSON patch.
+
+    There are no messages if the request ignores such members. Raises `ApiError` (400, 413, 415).
+    """
     type_ = media_type(call.request.content_type)
     patches = _PATCHES if call.resource.storage is None else _CUSTOM_PATCHES
     if type_ not in patches:
@@ -40,7 +43,10 @@ def read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:
 
 
 def apply_patch(call: Call, document: Document, change: Any) -> Document:
-    """Return the document with the patch of the request applied to it."""
+    """Return the document with the patch of the request applied to it. Raises `ApiError`.
+
+    change: the decoded patch.
+    """
     match media_type(call.request.content_type):
         case patch_type if patch_type == JSON_PATCH:
             return json_patch.apply(document, change)
@@ -51,9 +57,9 @@ def apply_patch(call: Call, document: Document, change: Any) -> Document:
 
 
 def read_configuration(call: Call) -> tuple[Document, list[str]]:
-    """Return the configuration in the body of an apply (JSON or YAML), and the faults found by strict decoding.
+    """Return the configuration in the body of an apply (JSON or YAML), and messages about repeated members in it.
 
-    Raises `ApiError` (400, 413).
+    The configuration gets the name and namespace of the URL if it names none. Raises `ApiError` (400, 413).
     """
     request, kind = call.request, call.view.kind
     try:
@@ -81,16 +87,19 @@ def require_no_identity(call: Call, config: Document) -> None:
 
 
 def configuration_to_store(call: Call, old: Document, config: Document) -> Document:
-    """Return a configuration in the stored form, without fields that a write through the view does not change."""
-    if call.view.applied is not None:
-        return call.view.applied(old, config)
+    """Return a configuration in the stored form, without fields that a write through the view does not change.
+
+    old: the stored object; {} if there is none.
+    """
+    if call.view.take_config is not None:
+        return call.view.take_config(old, config)
     taken = call.view.take({"metadata": {}}, config)
     version = {"apiVersion": call.resource.written_version, "kind": call.resource.kind.kind}
     return {**taken, **version, "metadata": config["metadata"]}
 
 
 def read_replacement(call: Call, options: WriteOptions) -> Document:
-    """Return the object in the body of an update. Raises `ApiError`."""
+    """Return the object in the body of an update, which has the name and namespace of the URL. Raises `ApiError`."""
     document = read_object(call.request, call.view, options, call.warnings)
     metadata.check_name(document, call.name, call.namespace)
     return document
@@ -107,15 +116,19 @@ def replacement_to_store(call: Call, old: Document, written: Document) -> Docume
 def object_to_store(stored: Document, written: Document, view: View, *, new: bool = False) -> Document:
     """Return the object to store for an object that a client wrote in the form of the view.
 
+    stored: the stored object; {} if there is none.
     new: whether the object does not exist yet.
     """
     return written if new and view.show is None else view.take(stored, written)
 
 
 def complete_again(call: Call, document: Document, old: Document, meta: Document) -> None:
-    """Check and complete a document, in place, after a webhook has changed it.
+    """Check and complete a document, in place, after a webhook has changed it. Raises `ApiError` (400, 422).
 
-    The document must conform to the schema and keep its identity (`meta`), as for any writer.
+    The document must conform to the schema, as for any writer. Metadata that no client may change is restored.
+
+    old: the stored object; {} for a new one.
+    meta: the metadata to restore from.
     """
     shown = document if call.view.show is None else call.view.show(document)
     checked = check_patched(shown, call.view, WriteOptions(field_validation="Ignore"), call.warnings)
@@ -130,7 +143,9 @@ def complete_again(call: Call, document: Document, old: Document, meta: Document
 def typed_object(call: Call, document: Document) -> Any:
     """Return the typed object for validation, in its stored or shown form as the view requires.
 
-    Raises `ApiError` (400).
+    Raises `ApiError` (400) if a member has a wrong type.
+
+    document: the object in its stored form.
     """
     view, kind = call.view, call.resource.stored
     if not validates_stored(view):
@@ -149,7 +164,7 @@ def validates_stored(view: View) -> bool:
 
 
 def unmanaged_fields(call: Call) -> fields.FieldSet:
-    """Return the fields that a write through the call's view never manages, whatever the client sends."""
+    """Return the fields that get no manager in a write through the call's view, even if the client sends them."""
     if call.subresource:
         return _SPEC if call.subresource == "status" else {}
     return _STATUS if call.resource.subresource("status") is not None else {}

@@ -1,8 +1,8 @@
 """Decide about a deletion: remove the object, mark it for deletion, or leave it as it is. Pure.
 
 The rules follow k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), also for pods and namespaces. A marked
-object is removed when nothing holds it any more. It is held by finalizers, by its grace period (which the pod's node
-ends), and by the content of a namespace. `remove` reads and writes the store.
+object is removed when nothing holds it any more. Finalizers, the grace period of a pod (which the pod's node ends), and
+the content of a namespace hold an object. `remove` reads and writes the store.
 """
 
 from datetime import datetime, timedelta
@@ -37,7 +37,7 @@ class KeptObject(Struct, frozen=True):
 
 
 def check_options(options: DeleteOptions) -> None:
-    """Raise `ApiError` (422) for invalid options."""
+    """Raise `ApiError` (422) for an unknown propagation policy, for two policies, or for an unknown `dryRun`."""
     errors = []
     policy = options.propagation_policy
     if policy is not None and options.orphan_dependents is not None:
@@ -80,7 +80,10 @@ def _make_failure(resource: str, meta: dict[str, Any], message: str) -> ApiError
 
 
 def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | KeptObject:
-    """Mark the document for deletion, in place; return whether to remove the object now or to keep it."""
+    """Apply a deletion request to the document, in place; return whether to remove the object now or to keep it.
+
+    A second request can only shorten a pod's grace period or change how dependents are deleted.
+    """
     meta = meta_of(document)
     if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
         return _shorten(document, options.grace_period_seconds)
@@ -101,7 +104,7 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
 
 
 def is_over(document: Document) -> bool:
-    """Return whether nothing holds a deleted object any more, so that its next write removes it."""
+    """Return whether the object is marked for deletion and nothing holds it any more, so that it must be removed."""
     meta = meta_of(document)
     return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _is_held(document)
 
@@ -116,7 +119,10 @@ def _holds_content(document: Document) -> bool:
 
 
 def _find_grace_period(document: Document, options: DeleteOptions) -> int:
-    """Return the grace period of a pod in seconds: 0 unless the pod is on a node and has not finished."""
+    """Return the grace period of a pod in seconds: 0 if it has no node or has finished.
+
+    A negative period becomes 1 second.
+    """
     spec = document.get("spec", {})
     if not spec.get("nodeName") or document.get("status", {}).get("phase") in _FINISHED:
         return 0
@@ -126,9 +132,9 @@ def _find_grace_period(document: Document, options: DeleteOptions) -> int:
 
 
 def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
-    """Shorten the grace period of a pod that is being deleted; return the decision. A longer period is ignored.
+    """Shorten the grace period of a pod that is being deleted, in place; return the decision.
 
-    requested: the requested seconds; None leaves the period unchanged.
+    requested: the requested seconds; None or a longer period changes nothing. A negative period becomes 1 second.
     """
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
@@ -142,6 +148,7 @@ def _shorten(document: Document, requested: int | None) -> Removed | KeptObject:
 
 
 def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
+    """Set the deletion timestamp to the end of the grace period, in place. grace: seconds."""
     if meta.get("deletionTimestamp"):
         return
     meta["deletionTimestamp"] = format_timestamp(now + timedelta(seconds=grace))
@@ -151,7 +158,7 @@ def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
 
 
 def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) -> bool:
-    """Set the finalizer that decides how dependents are deleted; return whether that changed the object."""
+    """Set the finalizer that decides how dependents are deleted, in place; return whether that changed the object."""
     before = meta.get("finalizers", [])
     after = [finalizer for finalizer in before if finalizer not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
     policy = _find_policy(before, options, rules)
@@ -168,6 +175,7 @@ def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) 
 
 
 def _find_policy(finalizers: list[str], options: DeleteOptions, rules: Rules) -> str | None:
+    """Return the propagation policy of a deletion; None for a kind whose deletions ignore dependents."""
     if rules.propagation is None:
         return None
     if options.orphan_dependents is not None:

@@ -1,7 +1,8 @@
 """The verbs get and list.
 
-If the client requests objects in the stored form, the stored bytes are sent undecoded. Every object read is committed.
-A list shows one revision: the newest revision, or exactly the one that the client requests.
+If the client requests objects in the stored form, the stored bytes are sent undecoded. Readers see only committed
+objects. A list shows one revision: the newest revision, exactly the one that the client requests, or the revision of
+the list's first page.
 """
 
 from collections import OrderedDict
@@ -34,7 +35,10 @@ class Reader:
         self._joined = _JoinedLists()
 
     def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
-        """Return an object. Raises `ApiError`: 400, 404, or 504 for a revision newer than the store's."""
+        """Return a committed object in its stored form.
+
+        Raises `ApiError`: 400 for an invalid resource version, 504 for a version newer than the store's, or 404.
+        """
         if query:
             self._check_reached(revision_of_list(query.get("resourceVersion", "")))
         entry = self._store.get(key)
@@ -45,7 +49,11 @@ class Reader:
     async def list(
         self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> Listed:
-        """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`."""
+        """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`.
+
+        namespace: "" for all namespaces.
+        include: the part of each object in a table, as in `includeObject`.
+        """
         presentation = Presentation(resource, view, form, include, self._clock.now())
         if not (options.label_selector or options.field_selector or options.limit or options.continue_):
             snapshot, _ = self._find_state(resource, namespace, options)
@@ -59,14 +67,14 @@ class Reader:
 
         Raises `ApiError`.
         """
-        chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
+        selection = parse_selection(options.label_selector, options.field_selector, resource.fields)
         snapshot, start = self._find_state(resource, namespace, options)
-        if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
-            snapshot = self._select_object(snapshot, Key(resource.key, namespace, chosen.name))
-        return self._cut(snapshot, start, chosen, options.limit, (resource.key, namespace))
+        if selection.name and namespace and not start and snapshot.revision == self._store.revision:
+            snapshot = self._select_object(snapshot, Key(resource.key, namespace, selection.name))
+        return self._cut(snapshot, start, selection, options.limit, (resource.key, namespace))
 
     def _select_object(self, snapshot: Snapshot, key: Key) -> Snapshot:
-        """Return the newest state reduced to one object."""
+        """Return a snapshot with only this object in its newest committed state, or none if it does not exist."""
         entry = self._store.get(key)
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
@@ -107,19 +115,27 @@ class Reader:
             raise paging.too_large_revision(revision, self._store.revision)
 
     def _cut(
-        self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
+        self, snapshot: Snapshot, start: str, selection: Selection, limit: int, collection: tuple[str, str]
     ) -> tuple[Sequence[Entry], ListMeta]:
+        """Return a page of a snapshot, and the list's metadata with the token of the next page, if there is one.
+
+        Keep the snapshot for the next page.
+
+        start: the key after which the page starts; "" for the first page.
+        limit: the most objects of the page; 0 for all.
+        collection: the resource and the namespace of the list.
+        """
         entries: Sequence[Entry] = snapshot.entries
         first = paging.find_index_after(snapshot.entries, start) if start else 0
-        page, end = take_page(entries, first, chosen, limit)
+        page, end = take_page(entries, first, selection, limit)
         meta = ListMeta(resource_version=str(snapshot.revision))
         if end < len(entries):
-            self._snapshots.pin(*where, snapshot, self._clock.now())
+            self._snapshots.pin(*collection, snapshot, self._clock.now())
             meta = ListMeta(
                 resource_version=meta.resource_version,
                 continue_=paging.encode_token(snapshot.revision, page[-1].key),
                 # With a selector, the count would cost a pass over all the rest. Upstream leaves it out, too.
-                remaining_item_count=None if chosen else len(entries) - end,
+                remaining_item_count=None if selection else len(entries) - end,
             )
         return page, meta
 
@@ -133,18 +149,21 @@ class Reader:
         return await presentation.list(entries, meta) if items is None else presentation.join_list(items, meta)
 
 
-def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """Return the selected entries from an index on, and the index at which the next page starts, or the end.
+def take_page(entries: Sequence[Entry], first: int, selection: Selection, limit: int) -> tuple[Sequence[Entry], int]:
+    """Return the selected entries from an index on, and the index at which the next page starts.
 
-    With a `limit` above 0, the page has at most that many entries, and fewer if their total size exceeds `LONG_BYTES`.
+    After the last page, that index is the number of entries. With a `limit` above 0, the page has at most that many
+    entries, and fewer if their total size would exceed `LONG_BYTES`.
+
+    first: the index at which the page starts.
     """
     if not limit:
-        return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
+        return selection.of(entries[first:]) if selection else entries[first:], len(entries)
     page: list[Entry] = []
-    size, takes_all = 0, not chosen
+    size, takes_all = 0, not selection
     for index in range(first, len(entries)):
         entry = entries[index]
-        if takes_all or chosen.matches(entry):
+        if takes_all or selection.matches(entry):
             size += entry.size
             if len(page) == limit or (page and size > LONG_BYTES):
                 return page, index
@@ -153,25 +172,24 @@ def take_page(entries: Sequence[Entry], first: int, chosen: Selection, limit: in
 
 
 class _JoinedLists:
-    """A cache of the joined bodies of whole collections.
-
-    A collection is cached from the second request for the same state on.
-    """
+    """A cache of the joined bodies of whole collections, from the second request for the same state on."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
-    def find(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
-        """Return the joined bodies of a collection's entries; None if this state is requested for the first time.
+    def find(self, collection: tuple[str, str], entries: tuple[Entry, ...]) -> bytes | None:
+        """Return the joined bodies of a collection's entries, and keep them for the next request.
 
-        where: the resource and the namespace of the collection.
+        Return None if this state is requested for the first time, or for the first time since the cache dropped it.
+
+        collection: the resource and the namespace of the collection.
         """
-        known = self._lists.get(where)
+        known = self._lists.get(collection)
         joined: bytes | None = None
         if known is not None and _is_same(known[0], entries):
             joined = known[1] if known[1] is not None else b"".join(separate_bodies(entries))
-        self._lists[where] = entries, joined
-        self._lists.move_to_end(where)
+        self._lists[collection] = entries, joined
+        self._lists.move_to_end(collection)
         while len(self._lists) > _CACHED_LISTS or self._sum_bytes() > _CACHED_BYTES:
             self._lists.popitem(last=False)
         return joined

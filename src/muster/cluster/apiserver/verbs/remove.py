@@ -1,4 +1,4 @@
-"""The verbs delete and deletecollection: the shell that reads objects, calls `deletion`, and writes its decisions."""
+"""The verbs delete and deletecollection: they read objects, call `deletion`, and write its decisions to the store."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from muster.api.status import StatusDetails, bad_request, not_found
 from muster.cluster.apiserver.admission.chain import AdmissionChain, WriteAttempt
 from muster.cluster.apiserver.decode import Document, decode, make_unrecognized_error
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, make_typed_document
-from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, make_written_body
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import list_options, parse_boolean, parse_integer
 from muster.cluster.apiserver.schema import Checker, DecodeError, compile_builtin
@@ -64,16 +64,21 @@ class Remover:
     async def delete_with(
         self, call: Call, options: DeleteOptions, note: Note = _change_nothing
     ) -> bytes | StatusDetails:
-        """Delete one object as `delete` does, with these options. note: may change the object first."""
-        says = options.propagation_policy is not None or options.orphan_dependents is not None
-        if call.resource.key == JOB.resource and not says:
-            call.warnings.append(_ORPHANED)
+        """Delete one object as `delete` does, with these options. Raises `ApiError`.
+
+        note: changes the object before its deletion, and returns writes to commit with the deletion.
+        """
+        _warn_of_orphans(call, options)
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[Sequence[Entry], ListMeta]:
-        """Delete the objects of a list or page; return them as they were before. Raises `ApiError`."""
+        """Delete the objects of a list or page; return their entries before the deletion, and the list's metadata.
+
+        Raises `ApiError` for the first object that cannot be deleted. Other objects may be deleted then.
+        """
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
+        _warn_of_orphans(call, options)
         entries, meta = self._reader.page(call.resource, call.namespace, chosen)
         for first in range(0, len(entries), _PIECE):
             piece = entries[first : first + _PIECE]
@@ -95,6 +100,7 @@ class Remover:
             view=call.view,
             namespace=key.namespace,
             name=key.name,
+            warnings=call.warnings,
             annotations=call.annotations,
         )
         await self._delete(one, options, _change_nothing)
@@ -115,7 +121,7 @@ class Remover:
             loaded = await load_entry(call.resource, entry)
             document = decode_entry(loaded)
             check_preconditions(document, options, call.resource.kind)
-            attempt = _attempt(call, document, options)
+            attempt = _make_attempt(call, document, options)
             await self._admission.change(attempt, self._documents.store, call.warnings)
             await self._admission.judge(attempt, self._documents.store, call.warnings)
             beside = note(document)
@@ -130,14 +136,21 @@ class Remover:
         write = self._documents.remove if isinstance(outcome, Removed) else self._documents.put
         typed = make_typed_document(call.resource.stored, saved) if saved is outcome.document else None
         stored_body = await write(call.key, saved, dry_run=dry_run, beside=beside, typed=typed)
-        body = written_body(outcome.document, saved, stored_body)
+        body = make_written_body(outcome.document, saved, stored_body)
         if rules.returns_deleted or not isinstance(outcome, Removed):
             return body
         kind = call.resource.kind
         return StatusDetails(name=call.name, group=kind.group, kind=kind.plural, uid=entry.header.uid)
 
 
-def _attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
+def _warn_of_orphans(call: Call, options: DeleteOptions) -> None:
+    """Warn the client if it deletes Jobs without saying what becomes of their pods, which then stay."""
+    says = options.propagation_policy is not None or options.orphan_dependents is not None
+    if call.resource.key == JOB.resource and not says:
+        call.warnings.append(_ORPHANED)
+
+
+def _make_attempt(call: Call, document: Document, options: DeleteOptions) -> WriteAttempt:
     return WriteAttempt(
         call.resource,
         "DELETE",

@@ -2,8 +2,8 @@
 
 A caller in this process gets batches of `RawEvent`s instead of text.
 
-A slow client gets the next piece after it has received the previous one. Nothing is queued for it here. If the store's
-history no longer reaches back to the client's revision, the watch ends with 410 Expired.
+A slow client gets the next piece after it has received the previous one. This module queues nothing for the client. If
+the store's history no longer reaches back to the client's revision, the watch ends with 410 Expired.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from muster.runtime.ids import Random
 from muster.runtime.transport import EventType, RawEvent
 
 BOOKMARK_SECONDS = 60.0
-# A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
+# A watch without a timeout gets a random one between this and twice as long, as with upstream's min-request-timeout.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
-CHANGES_AT_ONCE = 1000  # taken from the store's history at a time
+CHANGES_AT_ONCE = 1000  # the most changes that a watch takes from the store's history in one step
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _NOTHING: Sequence[Entry] = ()
-_REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded anew for each watch
+_REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded again for each watch
 
 _encode = msgspec.json.encode
 _AnyPieces: TypeAlias = Pieces | Batches | PiecesOfChanges
@@ -84,11 +84,13 @@ class Watcher:
         *,
         as_events: bool = False,
     ) -> AsyncIterator[Any]:
-        """Return the stream of a watch. Its pieces wait in the fair queue as part of `flow`.
+        """Return the stream of a watch: an iterator of its pieces. It waits for its turn in `flow` before each piece.
 
+        Raises `ApiError` for an invalid selector or version. The stream reports later errors as an ERROR event.
+
+        namespace: "" for all namespaces.
+        include: the part of each object in a table, as in `includeObject`.
         as_events: whether the pieces are batches of `RawEvent`s instead of text.
-
-        Raises `ApiError` for an invalid selector or version. The stream itself reports all later errors.
         """
         chosen = parse_selection(options.label_selector, options.field_selector, resource.fields)
         requested = parse_revision(options.resource_version, resource.name)
@@ -106,7 +108,7 @@ class Watcher:
         """
         if since > self._store.revision:
             # The client got its version from a lost store, so its state is wrong, too.
-            yield lines.error(too_large_revision(since, self._store.revision))
+            yield lines.encode_error(too_large_revision(since, self._store.revision))
             return
         initial, entries = bool(options.send_initial_events), _NOTHING
         if initial:
@@ -114,22 +116,22 @@ class Watcher:
         try:
             watch = self._store.watch(resource.key, since, namespace)
         except Compacted as error:
-            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.encode_error(expired(f"too old resource version: {error.since} ({error.oldest})"))
             return
         self._open[watch] = resource
         try:
             chosen = await load_entries(resource, lines.chosen.of(entries) if lines.chosen else entries)
-            pieces = lines.pieces(lines.initial(chosen))
+            pieces = lines.make_pieces(lines.encode_initial(chosen))
             while pieces.are_left():
                 await self._fair_queue.take(flow)
                 yield pieces.make()
             if initial and options.bookmarks:
-                yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
+                yield lines.encode_bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
                 async for piece in self._stream_changes(flow, resource, namespace, watch, options, lines):
                     yield piece
         except ApiError as error:
-            yield lines.error(error)  # a conversion webhook failed
+            yield lines.encode_error(error)  # a conversion webhook failed
         finally:
             del self._open[watch]
             watch.close()
@@ -148,7 +150,7 @@ class Watcher:
                 stored_changes = await watch.next(CHANGES_AT_ONCE)
                 if not stored_changes:
                     if options.bookmarks:
-                        yield lines.bookmark(watch.revision, {})
+                        yield lines.encode_bookmark(watch.revision, {})
                     if loop.time() >= end:
                         return
                     bookmark = loop.time() + lines.bookmark_seconds
@@ -159,12 +161,12 @@ class Watcher:
                     pieces = PiecesOfChanges(self._shared_pieces, namespace, stored_changes)
                 else:
                     changes = await load_changes(resource, stored_changes)
-                    pieces = lines.pieces(lines.changes(changes, self._clock.now()))
+                    pieces = lines.make_pieces(lines.encode_changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._fair_queue.take(flow)
                     yield pieces.make()
         except Compacted as error:
-            yield lines.error(expired(f"too old resource version: {error.since} ({error.oldest})"))
+            yield lines.encode_error(expired(f"too old resource version: {error.since} ({error.oldest})"))
         except Closed:
             return
         finally:
@@ -177,7 +179,7 @@ class Watcher:
 
 
 class _Lines:
-    """The events of one watch in the client's format, in fragments.
+    """The encoder of one watch's events in the client's format. It returns fragments, which `pieces` joins.
 
     Only the first event of a table has column definitions.
     """
@@ -190,25 +192,30 @@ class _Lines:
 
     @property
     def are_stored(self) -> bool:
-        """Whether the client gets a line for each change, with the object in its stored form."""
+        """Whether the client gets a line of text for every change of the resource, with the object as it is stored."""
         return self._wire is _TEXT and self._presentation.plain and not self.chosen
 
     @property
     def bookmark_seconds(self) -> float:
-        """After how many seconds without an event the client gets a bookmark."""
+        """The seconds between two bookmarks."""
         return self._wire.bookmark_seconds
 
-    def pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
-        """Return the maker of the pieces for the client."""
+    def make_pieces(self, fragments: Iterator[Any]) -> Pieces | Batches:
+        """Return the pieces for the client, made from fragments."""
         return self._wire.pieces(fragments)
 
-    def initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
-        """Yield the existing objects as ADDED events."""
+    def encode_initial(self, entries: Iterable[Entry]) -> Iterator[Any]:
+        """Yield the fragments of ADDED events for the existing objects."""
         for entry in entries:
             yield from self._encode_event("ADDED", entry.body)
 
-    def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
-        """Yield the events of changes that the selection shows."""
+    def encode_changes(self, changes: Iterable[Change], now: datetime) -> Iterator[Any]:
+        """Yield the fragments of the events that the selection shows.
+
+        A change that moves an object into the selection is shown as ADDED, and out of it as DELETED.
+
+        now: the current time, by which tables compute ages.
+        """
         stored = self._wire.stored
         if self._presentation.plain and not self.chosen:
             for change in changes:
@@ -228,14 +235,14 @@ class _Lines:
             else:
                 yield from self._encode_event(type_, change.entry.body)
 
-    def bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
+    def encode_bookmark(self, revision: int, annotations: dict[str, str]) -> Any:
         """Return the BOOKMARK event for a revision, as a piece."""
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
         return self._wire.joined(self._wire.event("BOOKMARK", self._presentation.empty(meta)))
 
-    def error(self, error: ApiError) -> Any:
+    def encode_error(self, error: ApiError) -> Any:
         """Return the ERROR event, the last piece of a watch that cannot continue."""
         return self._wire.joined(self._wire.event("ERROR", encode_status(error.status)))
 
@@ -252,8 +259,8 @@ class _Wire(NamedTuple):
     stored: returns the fragments of a change whose object is shown in its stored form.
     joined: returns a piece with these fragments.
     pieces: makes pieces of any number of fragments.
-    bookmark_seconds: after how many seconds without an event the client gets a bookmark. Each client gets one at the
-    end of its watch, too.
+    bookmark_seconds: the seconds between two bookmarks, for a client that requests bookmarks. Such a client also gets
+    one when the watch times out.
     """
 
     event: Callable[[EventType, bytes], Iterable[Any]]
@@ -274,7 +281,7 @@ _EVENTS = _Wire(
 
 
 def _set_version_cached(body: bytes, revision: int) -> bytes:
-    """Return the object with another resource version, from a cache if it is small, because many watches send it."""
+    """Return the object with another resource version. A small result is cached, because many watches send it."""
     return (_set_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
 
 

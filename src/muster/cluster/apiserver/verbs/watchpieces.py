@@ -12,8 +12,8 @@ from muster.cluster.store import Change
 from muster.runtime.transport import RawEvent
 
 PIECE_BYTES = 64 * 1024  # the maximum of one piece: the connection of a slow client keeps one
-BATCH = 64  # events of a batch at most: a follower in this process handles it before the next one is made
-SHARED = 32  # pieces that are kept for other watches
+BATCH = 64  # the most events of a batch: a follower in this process handles a batch before the next one is made
+SHARED = 32  # pieces in the cache for other watches
 _LINE_BYTES = 64  # the maximum of a line without its object
 
 
@@ -76,8 +76,9 @@ class SharedPieces:
     def find(self, namespace: str, changes: Sequence[Change], at: int) -> tuple[bytes, int]:
         """Return the piece that starts with a change, and how many changes it contains.
 
-        changes: consecutive changes of the namespace; "" means all namespaces.
-        at: the index of the first change in the piece, which is not long.
+        namespace: the namespace of the watch; "" for all namespaces.
+        changes: consecutive changes in the namespace.
+        at: the index of the first change in the piece. It must not be a long change (`is_long`).
         """
         key = namespace, changes[at].revision
         kept = self._kept.get(key)
@@ -132,7 +133,7 @@ class PiecesOfChanges:
         return self._at < len(self._changes) or self._long.are_left()
 
     def make(self) -> bytes:
-        """Return the next piece."""
+        """Return the next piece, of at most `PIECE_BYTES`. Call it only if `are_left` is true."""
         if self._long.are_left():
             return self._long.make()
         if is_long(change := self._changes[self._at]):

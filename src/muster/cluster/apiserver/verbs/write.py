@@ -30,7 +30,7 @@ from muster.cluster.apiserver.decode import (
 from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
 from muster.cluster.apiserver.objects.documents import Documents, Typed, decode_entry
-from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, written_body
+from muster.cluster.apiserver.objects.loading import load_entry, make_saved_document, make_written_body
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import WriteOptions, write_options
@@ -54,7 +54,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.tasks import finish_thread
 
-NAME_ATTEMPTS = 8  # generated names that are tried until one is free
+NAME_ATTEMPTS = 8  # the most random names that the server tries for a new object
 CHANGE_ATTEMPTS = 5  # as in kube-apiserver; another writer may come first while webhooks answer
 
 
@@ -72,7 +72,7 @@ class Writer:
         self._validation = asyncio.Lock()
 
     async def create(self, call: Call) -> bytes:
-        """Create the object in the body, and return its stored form. Raises `ApiError`."""
+        """Create the object in the body, and return its JSON in the form that `View.show` takes. Raises `ApiError`."""
         options = write_options(call.request.query, "CreateOptions")
         document = read_object(call.request, call.view, options, call.warnings)
         metadata.set_namespace(metadata.meta_of(document), call.namespace)
@@ -80,17 +80,20 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options)
 
     async def update(self, call: Call) -> tuple[bytes, bool]:
-        """Replace an object by the object in the body; return it, and whether it was created. Raises `ApiError`."""
+        """Replace an object by the object in the body; return its JSON as `create` does, and whether it was created.
+
+        Raises `ApiError`. A missing object is created only if the rules of its kind allow that.
+        """
         options = write_options(call.request.query, "UpdateOptions")
         document = read_replacement(call, options)
         unused = [document]
 
-        def replaced(old: Document) -> Document:
+        def replace(old: Document) -> Document:
             # Webhooks may have changed the first document in place. So another attempt reads the body again.
             return replacement_to_store(call, old, unused.pop() if unused else read_replacement(call, options))
 
         if self._documents.latest(call.key) is not None:
-            return await self._change_object(call, options, replaced), False
+            return await self._change_object(call, options, replace), False
         if call.subresource or not call.resource.rules.create_on_update:
             await self._documents.wait_until_durable(call.key)
             raise not_found(call.resource.name, call.name)
@@ -101,11 +104,11 @@ class Writer:
         return await self._create(call, object_to_store({}, document, call.view, new=True), options), True
 
     async def patch(self, call: Call) -> bytes:
-        """Apply the patch in the body to an object, and return its stored form. Raises `ApiError`."""
+        """Apply the patch in the body to an object, and return its JSON as `create` does. Raises `ApiError`."""
         options = write_options(call.request.query, "PatchOptions")
         patch, faults = read_patch(call, options)
 
-        def patched(old: Document) -> Document:
+        def apply_to(old: Document) -> Document:
             shown = old if call.view.show is None else call.view.show(old)
             stored = old if shown is old else None
             document = check_patched(apply_patch(call, shown, patch), call.view, options, call.warnings, faults, stored)
@@ -113,25 +116,26 @@ class Writer:
             metadata.check_uid(document, old, call.resource.kind)
             return replacement_to_store(call, old, document)
 
-        return await self._change_object(call, options, patched)
+        return await self._change_object(call, options, apply_to)
 
     async def apply(self, call: Call) -> tuple[bytes, bool]:
-        """Apply the configuration in the body (server-side apply); return the object, and whether it was created.
+        """Apply the configuration in the body (server-side apply).
 
-        Afterwards the field manager owns the fields of the configuration, and no others. Raises `ApiError`: 409 for
-        fields that other managers have set to other values.
+        Return the object's JSON as `create` does, and whether the object was created. Afterwards the field manager's
+        Apply entry lists exactly the fields of the configuration. Raises `ApiError`: without force, 409 for fields that
+        other managers have set to other values.
         """
         options = write_options(call.request.query, "PatchOptions", applies=True)
         config, faults = read_configuration(call)
 
-        def applied(old: Document) -> Document:
+        def apply_to(old: Document) -> Document:
             return self._apply_config(call, old, config, faults, options)
 
         if self._documents.latest(call.key) is None and not call.subresource:
             require_no_identity(call, config)
             self._authorize(_make_creation_access(call))
-            return await self._create(call, applied({}), options, applied=True), True
-        return await self._change_object(call, options, applied, applied=True), False
+            return await self._create(call, apply_to({}), options, applied=True), True
+        return await self._change_object(call, options, apply_to, applied=True), False
 
     def _apply_config(
         self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
@@ -159,7 +163,7 @@ class Writer:
         return document
 
     def _make_writer(self, call: Call, options: WriteOptions) -> fields.Writer:
-        """Return the field manager that makes a write."""
+        """Return the field manager of a write: the one that the request names, else one from its user agent."""
         manager = options.field_manager or fields.default_manager(call.request.user_agent)
         return fields.Writer(manager, call.resource.written_version, call.subresource)
 
@@ -175,7 +179,8 @@ class Writer:
     ) -> None:
         """Set the document's `managedFields`, in place.
 
-        managers: the result of an apply. For any other write (`applied` is false), the fields follow from the change.
+        managers: for an apply, the new `managedFields`; for any other write, the ones that the client sent.
+        applied: whether the write is an apply. For any other write, the fields follow from the change.
         """
         if applied:
             document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field
@@ -186,21 +191,24 @@ class Writer:
         fields.update_managers(old, document, writer, now, schema, managers, unmanaged_fields(call))
 
     async def _create(self, call: Call, document: Document, options: WriteOptions, *, applied: bool = False) -> bytes:
-        """Create an object after defaults, admission and validation, in this order; return its body. Raises `ApiError`.
+        """Create an object after defaults, admission and validation, in this order; return its JSON. Raises `ApiError`.
 
-        applied: whether the document comes from server-side apply.
+        document: the object in its stored form, with the metadata that the client sent.
+        applied: whether the write is an apply, which has set the field managers.
         """
         rules, namespace, store = call.resource.rules, call.namespace, self._documents.store
         meta = metadata.meta_of(document)
         name, managers = meta.get("name"), meta.get("managedFields")
         name = name or self._generate_name(call, meta.get("generateName", ""))
-        metadata.begin(document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation)
+        metadata.reset_metadata(
+            document, name=name, uid=self._ids.uid(), now=self._clock.now(), generation=rules.has_generation
+        )
         rules.default(document)
         self._set_managed_fields(call, None, document, options, managers, applied=applied)
-        attempt = call.attempt("CREATE", document, None, options, name=name)
-        begun = document["metadata"]
+        attempt = call.make_attempt("CREATE", document, None, options, name=name)
+        fresh_metadata = document["metadata"]
         if await self._admission.change(attempt, store, call.warnings):
-            complete_again(call, document, {}, begun)
+            complete_again(call, document, {}, fresh_metadata)
             self._admission.complete(attempt, store)
         rules.prepare_create(document)
         typed = typed_object(call, document)
@@ -221,10 +229,13 @@ class Writer:
             limit=MAX_OBJECT_BYTES,
             typed=_pick_typed_to_share(call, document, saved, typed),
         )
-        return written_body(document, saved, body)
+        return make_written_body(document, saved, body)
 
     def _generate_name(self, call: Call, prefix: str) -> str:
-        """Return a free name with a prefix; "" without a prefix. Raises `ApiError` (409) if no name is free."""
+        """Return a free random name with a prefix; "" if the prefix is "".
+
+        Raises `ApiError` (409) if `NAME_ATTEMPTS` names are all in use.
+        """
         if not prefix:
             return ""
         name = ""
@@ -237,7 +248,9 @@ class Writer:
     async def _change_object(
         self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
     ) -> bytes:
-        """Store the result of `change` on the newest state of the object; return the stored form. Raises `ApiError`.
+        """Store the result of `change` on the newest state of the object; return its JSON as `create` does.
+
+        Call `change` again if another writer came first. Raises `ApiError`: 404, or 409 after `CHANGE_ATTEMPTS`.
 
         applied: whether `change` is an apply, which has set the field managers.
         """
@@ -268,9 +281,10 @@ class Writer:
         as_stored: bool,
         applied: bool,
     ) -> bytes | None:
-        """Write the changed object unless it equals the stored one, and return the stored form.
+        """Write the changed object unless it equals the stored one, and return its JSON as `create` does.
 
-        Return None if another writer has changed the object meanwhile.
+        Remove the object instead if it is being deleted and nothing holds it any more. Return None if another writer
+        has changed the object meanwhile. Raises `ApiError`.
 
         entry: the stored object.
         old: the stored object in the resource's own version.
@@ -285,7 +299,7 @@ class Writer:
         if not call.subresource:
             rules.prepare_update(document, old)
         self._set_managed_fields(call, old, document, options, managers, applied=applied)
-        attempt = call.attempt("UPDATE", document, old, options)
+        attempt = call.make_attempt("UPDATE", document, old, options)
         if await self._admission.change(attempt, store, call.warnings):
             complete_again(call, document, old, old["metadata"])
             self._admission.complete(attempt, store)
@@ -321,15 +335,20 @@ class Writer:
                 limit=limit,
                 typed=_pick_typed_to_share(call, document, saved, typed),
             )
-        return written_body(document, saved, body)
+        return make_written_body(document, saved, body)
 
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
     ) -> None:
-        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object."""
+        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object.
+
+        objects: the arguments of `validate`: the new object, and for a change the old one.
+        """
         if isinstance(call.request.body, ReadAhead):
-            async with self._validation:  # one at a time: they compete with the loop for Python's lock
-                errors = await finish_thread(validate, *objects)  # a cancelled request holds the lock as long
+            # Only one validation runs, because it competes with the loop for Python's lock. A cancelled request also
+            # waits for the end of its thread.
+            async with self._validation:
+                errors = await finish_thread(validate, *objects)
         else:
             errors = validate(*objects)
         if isinstance(errors, OfWebhook) and errors:
@@ -342,6 +361,10 @@ def _pick_typed_to_share(call: Call, document: Document, saved: Document, typed:
     """Return the kind and the typed object to share with readers of the stored body.
 
     Return None if validation saw another form of the object.
+
+    document: the object in the form of the resource.
+    saved: the object in the stored form; the same object if it needs no conversion.
+    typed: the object that validation saw.
     """
     # The names of a definition are accepted after its validation, right before the write.
     is_definition = call.resource.key == CUSTOM_RESOURCE_DEFINITION.resource

@@ -9,7 +9,7 @@ from zlib import crc32
 
 from muster.cluster.store.journal import JournalRecord
 
-WRAP = 1 << 60  # sums of checksums wrap here: they must fit into a column
+WRAP = 1 << 60  # sums of checksums are computed modulo this, so that they fit into a column
 
 
 def of_row(

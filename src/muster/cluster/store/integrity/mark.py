@@ -24,7 +24,8 @@ _TITLE = "muster store"
 class Mark(Struct, frozen=True):
     """The state of a store at a revision, as totals.
 
-    `total`: the sum of the checksums of all rows ever written. `objects`: the number of objects.
+    total: the sum of the checksums of all rows ever written, modulo `WRAP`.
+    objects: the number of objects.
     """
 
     revision: int = 0

@@ -24,7 +24,7 @@ class Findings(Struct, frozen=True):
 
     living: the newest intact row of each existing object.
     doubtful: the objects that have a newer but damaged row, so they are lost or outdated.
-    missing: how many more objects the store had, by the mark; None without a mark.
+    missing: how many more objects the store had than `living`, by the mark; None without a mark.
     is_unchecked: whether there are rows from a release without checksums.
     is_complete: whether all acknowledged writes were found.
     newest: a revision that is at least as new as any that clients received, as far as the files show.
@@ -48,34 +48,34 @@ def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes],
     has_meta = isinstance(compacted, int) and isinstance(removed, int)
     if not has_meta or of_meta(cast("int", compacted), cast("int", removed)) != meta.get("digest"):
         compacted = removed = None
-    whole: dict[int, tuple[JournalRecord, int]] = {}
+    intact: dict[int, tuple[JournalRecord, int]] = {}
     broken: dict[Key, int] = {}
     for row in pages.rows():
-        _sort_row(row, whole, broken)
+        _sort_row(row, intact, broken)
     older: dict[int, tuple[JournalRecord, int]] = {}
     for row in pages.older_rows() if compacted is not None else ():
         _sort_row(row, older, {})
-    whole = {at: row_and_digest for at, row_and_digest in older.items() if at > cast("int", compacted)} | whole
+    intact = {at: row_and_digest for at, row_and_digest in older.items() if at > cast("int", compacted)} | intact
     newest: dict[Key, JournalRecord] = {}
-    for _, (record, _) in sorted(whole.items()):
+    for _, (record, _) in sorted(intact.items()):
         newest[record.key] = record
     unreadable = {key for key, record in newest.items() if not record.deleted and not is_readable(key, record.body)}
     living = [record for key, record in newest.items() if not record.deleted and key not in unreadable]
     doubtful = {key for key, at in broken.items() if key not in newest or newest[key].revision < at} | unreadable
-    is_complete = mark is not None and removed is not None and _has_right_total(whole, cast("int", removed), mark)
-    revisions = [mark.revision if mark else 0, *whole, *broken.values(), cast("int", compacted or 0)]
+    is_complete = mark is not None and removed is not None and _has_right_total(intact, cast("int", removed), mark)
+    revisions = [mark.revision if mark else 0, *intact, *broken.values(), cast("int", compacted or 0)]
     return Findings(
         sorted(living),
         sorted(doubtful),
         None if mark is None else max(mark.objects - len(living), 0),
-        not whole and any(len(row) == _COLUMNS - 1 for row in pages.rows()),
+        not intact and any(len(row) == _COLUMNS - 1 for row in pages.rows()),
         is_complete and not doubtful,
         max(revisions),
     )
 
 
-def _sort_row(row: Row, whole: dict[int, tuple[JournalRecord, int]], broken: dict[Key, int]) -> None:
-    """Add a row to `whole` if it is intact, or else to `broken`; skip rows that no store has written."""
+def _sort_row(row: Row, intact: dict[int, tuple[JournalRecord, int]], broken: dict[Key, int]) -> None:
+    """Add a row to `intact` if it is intact, or else to `broken`; skip rows that no store has written."""
     if len(row) != _COLUMNS:
         return
     revision, resource, namespace, name, deleted, previous, digest, body = row
@@ -90,13 +90,13 @@ def _sort_row(row: Row, whole: dict[int, tuple[JournalRecord, int]], broken: dic
         is_right = False
     if is_right:
         record = JournalRecord(revision, key, bool(deleted), cast("int", previous), cast("bytes", body))
-        whole[revision] = record, cast("int", digest)
+        intact[revision] = record, cast("int", digest)
     else:
         broken[key] = max(revision, broken.get(key, 0))
 
 
-def _has_right_total(whole: dict[int, tuple[JournalRecord, int]], removed: int, mark: Mark) -> bool:
-    total = removed + sum(digest for at, (_, digest) in whole.items() if at <= mark.revision)
+def _has_right_total(intact: dict[int, tuple[JournalRecord, int]], removed: int, mark: Mark) -> bool:
+    total = removed + sum(digest for at, (_, digest) in intact.items() if at <= mark.revision)
     return total % WRAP == mark.total
 
 

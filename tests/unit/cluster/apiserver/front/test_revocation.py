@@ -27,12 +27,12 @@ def test_the_streams_of_a_void_token_end_and_no_others() -> None:
     streams, tokens = RevocableStreams(), Tokens()
     for user in (ADA, ADA, BOB, "kubernetes-admin"):
         tokens.open(streams, user)
-    streams.end_void("muster-users")
+    streams.end_invalid("muster-users")
     assert tokens.ended == []
     tokens.void = {ADA, "kubernetes-admin"}
-    streams.end_void("default")
+    streams.end_invalid("default")
     assert tokens.ended == []
-    streams.end_void("muster-users")
+    streams.end_invalid("muster-users")
     assert tokens.ended == [ADA, ADA]
 
 
@@ -41,5 +41,5 @@ def test_a_stream_that_is_over_is_forgotten() -> None:
     leave, _ = tokens.open(streams, ADA), tokens.open(streams, BOB)
     leave()
     tokens.void = {ADA, BOB}
-    streams.end_void("muster-users")
+    streams.end_invalid("muster-users")
     assert tokens.ended == [BOB]

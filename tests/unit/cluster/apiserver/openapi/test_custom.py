@@ -8,7 +8,7 @@ import pytest
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.objects.views import SCALE
 from muster.cluster.apiserver.openapi import OpenApi
-from muster.cluster.apiserver.openapi.schemas import custom_as_v2
+from muster.cluster.apiserver.openapi.schemas import convert_custom_to_v2
 from muster.cluster.apiserver.openapi.v2_protobuf import MEDIA_TYPE
 from muster.cluster.apiserver.registry.builtin import BUILTIN
 from muster.cluster.apiserver.registry.resources import Resource, Subresource, View
@@ -84,7 +84,7 @@ def test_v2() -> None:
     ],
 )  # fmt: skip
 def test_what_v2_has_no_words_for_is_left_open(schema: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert custom_as_v2(schema) == expected
+    assert convert_custom_to_v2(schema) == expected
 
 
 def test_a_change_of_one_definition_makes_one_document_anew() -> None:

@@ -32,6 +32,15 @@ def test_names_scope_subresources_and_columns() -> None:
         assert column.description == one.get("description", column.description)
 
 
+def test_a_write_of_the_status_changes_no_other_metadata() -> None:
+    status = JOB_SETS.subresource("status")
+    assert status is not None
+    assert status.view is not None
+    meta = {"name": "x", "labels": {"a": "1"}, "annotations": {"b": "2"}, "finalizers": ["c"]}
+    written = {"metadata": {"name": "x", "labels": {"a": "other"}}, "status": {"restarts": 1}}
+    assert status.view.take({"metadata": meta}, written) == {"metadata": meta, "status": {"restarts": 1}}
+
+
 @pytest.mark.parametrize(
     ("document", "cells"),
     [

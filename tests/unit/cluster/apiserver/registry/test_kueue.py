@@ -120,6 +120,19 @@ def test_samples_are_accepted(document: Any) -> None:
     assert again.get("spec", {}) == stored.get("spec", {})
 
 
+@pytest.mark.parametrize(
+    "resource", [each for each in KUEUE if each.subresources], ids=lambda each: f"{each.kind.kind}-{each.kind.version}"
+)
+def test_a_write_of_the_status_changes_no_other_metadata(resource: Resource) -> None:
+    status = resource.subresource("status")
+    assert status is not None
+    assert status.view is not None
+    meta = {"name": "x", "labels": {"a": "1"}, "annotations": {"b": "2"}, "finalizers": ["c"]}
+    written = {"metadata": {"name": "x", "labels": {"a": "other"}}, "status": {"conditions": []}}
+    taken = status.view.take({"metadata": meta, "spec": {}}, written)
+    assert taken == {"metadata": meta, "spec": {}, "status": {"conditions": []}}
+
+
 def test_the_newest_version_is_preferred() -> None:
     answer = Discovery(BUILTIN).find(f"/apis/{GROUP}")
     assert answer is not None

@@ -10,7 +10,6 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.request.requestinfo import (
     ListOptions,
     Target,
-    as_list,
     is_long_running,
     list_options,
     parse_boolean,
@@ -18,6 +17,7 @@ from muster.cluster.apiserver.request.requestinfo import (
     parse_path,
     parse_revision,
     parse_timeout,
+    replace_watch_path,
     revision_of_list,
     write_options,
 )
@@ -117,7 +117,7 @@ def test_what_is_no_revision(text):
     ],
 )
 def test_deprecated_watch_paths(path, listed, query):
-    assert as_list(path, {}) == (listed, query)
+    assert replace_watch_path(path, {}) == (listed, query)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,8 @@ def test_deprecated_watch_paths(path, listed, query):
         ("POST", "/api/v1/namespaces/d/pods/p/exec", {}, True),
         ("GET", "/api/v1/namespaces/d/pods/p/portforward", {}, True),
         ("GET", "/api/v1/namespaces/d/pods/log", {}, False),
+        ("GET", "/apis/batch/v1/namespaces/d/jobs/j/log", {}, True),
+        ("DELETE", "/apis/batch/v1/namespaces/d/jobs/log", {}, False),
         ("GET", "/apis/batch/v1/namespaces/d/jobs/j/status", {}, False),
     ],
 )

@@ -136,6 +136,19 @@ def test_a_default_is_not_shared() -> None:
             ["spec: Invalid value: 9: spec in body should be less than 9"],
         ),
         ({**INTEGER, "multipleOf": 2}, 3, ["spec: Invalid value: 3: spec in body should be a multiple of 2"]),
+        ({**INTEGER, "multipleOf": 0}, 3, ["spec: Invalid value: 3: spec in body should be a multiple of 0"]),
+        ({"type": "number", "multipleOf": 0.1}, 0.3, []),
+        ({"type": "number", "multipleOf": 0.5}, 3, []),
+        (
+            {"type": "number", "multipleOf": 0.1},
+            0.25,
+            ["spec: Invalid value: 0.25: spec in body should be a multiple of 0.1"],
+        ),
+        (
+            {"type": "number", "multipleOf": 1e-300},
+            1e300,
+            ["spec: Invalid value: 1e+300: spec in body should be a multiple of 1e-300"],
+        ),
         (
             {**INTEGER, "format": "int32"},
             2**31,

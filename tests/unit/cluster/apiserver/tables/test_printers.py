@@ -14,7 +14,7 @@ from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.cluster.apiserver.tables import printer_of
-from muster.cluster.apiserver.tables.printer import human_duration
+from muster.cluster.apiserver.tables.printer import format_duration
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 FOO = Kind("example.com", "v1", "Foo", "foos", Object)
@@ -235,4 +235,4 @@ def test_rows(kind: Kind[Any], document: dict[str, Any], expected: list[Any]) ->
     ],
 )
 def test_human_duration(seconds: float, text: str) -> None:
-    assert human_duration(timedelta(seconds=seconds)) == text
+    assert format_duration(timedelta(seconds=seconds)) == text

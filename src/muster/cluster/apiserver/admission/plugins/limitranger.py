@@ -84,7 +84,7 @@ def _render_amounts(amounts: Mapping[str, int]) -> Amounts:
     return {name: format_amount(name, number) for name, number in amounts.items()}
 
 
-def _claim_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
+def _list_claim_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
     requests = document.get("spec", {}).get("resources", {}).get("requests", {})
     for name, bound in sorted(item.min.items()):
         yield from _explain_below_least(item.type, name, bound, requests.get(name), None)
@@ -149,6 +149,6 @@ def _parse_number(quantity: Quantity | None) -> Fraction:
 # By resource: the operations that are checked, and the function that yields the complaints.
 _RULES: Mapping[str, tuple[tuple[str, ...], Callable[[LimitRangeItem, Any], Iterator[str]]]] = {
     POD.resource: (("CREATE",), _list_pod_complaints),
-    CLAIMS: (("CREATE", "UPDATE"), _claim_complaints),
+    CLAIMS: (("CREATE", "UPDATE"), _list_claim_complaints),
 }
 _TYPES = {POD.resource: ("Container", "Pod"), CLAIMS: ("PersistentVolumeClaim",)}

@@ -4,7 +4,7 @@ from typing import Any
 
 from muster.api.ours.podbounds import explain_excess
 from muster.cluster.apiserver.admission.chain import WriteAttempt
-from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.apiserver.admission.podspecs import list_pod_specs
 from muster.cluster.store import Store
 
 
@@ -13,14 +13,14 @@ def require_bounds_of_pods(attempt: WriteAttempt, store: Store) -> None:  # noqa
     if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
         return
     resource = attempt.resource.key
-    for path, spec in pod_specs(resource, attempt.document):
+    for path, spec in list_pod_specs(resource, attempt.document):
         problem = _explain_excess(spec)
         if problem and not _was_excessive(attempt, path):
             raise attempt.make_refusal(f"{path}: {problem}")
 
 
 def _was_excessive(attempt: WriteAttempt, path: str) -> bool:
-    old = dict(pod_specs(attempt.resource.key, attempt.old)) if attempt.old is not None else {}
+    old = dict(list_pod_specs(attempt.resource.key, attempt.old)) if attempt.old is not None else {}
     return bool(_explain_excess(old.get(path, {})))
 
 

@@ -1,6 +1,6 @@
 """Track how much of each quota is used, from the changes in the store.
 
-The cost of an answer depends on what has changed since the last one. Only namespaces that were asked about have an
+The cost of a query depends on the number of changes since the last query. Only namespaces that were queried have an
 account. Uncommitted writes count as well, so that two concurrent writes cannot both use the same remainder.
 """
 
@@ -79,7 +79,7 @@ class _Account:
         self._namespaces: dict[str, _Objects] = {}
         self._ahead: dict[Key, Entry | None] = {}
 
-    def objects(self, namespace: str) -> _Objects:
+    def get_objects(self, namespace: str) -> _Objects:
         self._catch_up()
         objects = self._namespaces.get(namespace)
         if objects is None:
@@ -105,7 +105,7 @@ class _Account:
     def _take(self, resource: str) -> Sequence[Change]:
         try:
             return self._watches[resource].take()
-        except Compacted:  # nobody has asked for a long time, so the store has dropped the changes
+        except Compacted:  # the last query is long ago, so the store has dropped the changes
             self._watches[resource] = self._store.watch(resource, self._store.revision)
             self._namespaces.clear()
             return ()
@@ -123,21 +123,21 @@ class QuotaLedger:
 
         The caller must not change the result.
         """
-        return self._account(resource).objects(namespace).sum_usage(scope)
+        return self._get_account(resource).get_objects(namespace).sum_usage(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
         """Return the usage under a scope without this write, and by how much it would grow with it.
 
         measure: what the object would use after the write.
         """
-        objects = self._account(resource).objects(key.namespace)
+        objects = self._get_account(resource).get_objects(key.namespace)
         before = Counter(objects.sum_usage(scope))
         old = objects.put(key, measure)
         more = objects.sum_usage(scope) - before
         objects.put(key, old)
         return before, more
 
-    def _account(self, resource: str) -> _Account:
+    def _get_account(self, resource: str) -> _Account:
         account = self._accounts.get(resource)
         if account is None:
             account = self._accounts[resource] = _Account(self._store, resource)

@@ -21,7 +21,7 @@ _SYSTEM_PREFIX = "system:"
 def note_submitters(kinds: Iterable[str]) -> Plugin:
     """Return the plugin that records the submitter of Workloads and jobs.
 
-    kinds: kinds of jobs besides the usual ones.
+    kinds: the resources of jobs in addition to `SUBMITTED_KINDS`.
     """
     submitted = SUBMITTED_KINDS.union(kinds, {WORKLOAD.resource})
 

@@ -14,7 +14,7 @@ from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.ours.unixusers import UNIX_USER
 from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.admission.chain import Plugin, WriteAttempt
-from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.apiserver.admission.podspecs import list_pod_specs
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Key, Store
 from muster.cluster.tenancy import TenancyError, find_tenant, is_plain, require_tenable
@@ -33,7 +33,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
     def check(attempt: WriteAttempt, store: Store) -> None:
         """Raise `ApiError` (403) for a pod that the namespace's user may not run, or that no node would run.
 
-        Also raise it for the Node of a joining machine.
+        Also raise it for a user's pod with a system priority, and for the Node of a joining machine.
         """
         if attempt.resource.key == NODE.resource and attempt.operation == "CREATE":
             _refuse_guest(attempt)
@@ -89,5 +89,5 @@ def _require_ordinary_priority(attempt: WriteAttempt, path: str, spec: dict[str,
 def _list_new_specs(attempt: WriteAttempt) -> list[tuple[str, dict[str, Any]]]:
     """Return the pod specs that the write adds or changes, with their paths."""
     resource, old = attempt.resource.key, attempt.old
-    earlier = dict(pod_specs(resource, old)) if old is not None else {}
-    return [(path, spec) for path, spec in pod_specs(resource, attempt.document) if earlier.get(path) != spec]
+    earlier = dict(list_pod_specs(resource, old)) if old is not None else {}
+    return [(path, spec) for path, spec in list_pod_specs(resource, attempt.document) if earlier.get(path) != spec]

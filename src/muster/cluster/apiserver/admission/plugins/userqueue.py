@@ -76,11 +76,11 @@ def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
 
 def _find_queue(store: Store, user_name: str, attempt: WriteAttempt) -> str:
     """Return the first of a user's queues that exists in the namespace; "" if there is none."""
-    wanted = _list_wanted(store, user_name, attempt.namespace)
+    wanted = _list_wanted_queues(store, user_name, attempt.namespace)
     return next((name for name in wanted if _has_queue(store, attempt.namespace, name)), "")
 
 
-def _list_wanted(store: Store, user_name: str, namespace: str) -> Iterator[str]:
+def _list_wanted_queues(store: Store, user_name: str, namespace: str) -> Iterator[str]:
     if own := _find_chosen(store, user_name, namespace):
         yield own
     yield from list_queues_of(short_user(user_name), read_queues(store).teams)

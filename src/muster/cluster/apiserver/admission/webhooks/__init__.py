@@ -1,7 +1,7 @@
-"""Call admission webhooks: HTTPS servers that are asked before an object is stored.
+"""Call admission webhooks: HTTPS servers that change or refuse an object before the API server stores it.
 
-`matching` decides which webhooks match a request. `review` builds the question and reads the answer. Both are pure.
-`calls` sends a question over TLS to a URL or a service (`services`). `dispatch` puts these parts together.
+`matching` decides which webhooks match a request. `review` makes the AdmissionReview and reads the response. Both are
+pure. `calls` sends a review over TLS to a URL or a service (`services`). `dispatch` combines these parts.
 """
 
 from muster.cluster.apiserver.admission.webhooks.calls import HttpCalls

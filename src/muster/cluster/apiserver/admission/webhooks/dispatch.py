@@ -95,7 +95,10 @@ class WebhookDispatcher:
         self._validating = _Hooks(VALIDATING_WEBHOOK_CONFIGURATION)
 
     async def change(self, attempt: WriteAttempt, warnings: list[str]) -> bool:
-        """Let the mutating webhooks change the document in place; return whether any changed it. Raises `ApiError`."""
+        """Let the mutating webhooks change the document in place; return whether any changed it.
+
+        After a change, call the earlier webhooks again whose reinvocation policy is IfNeeded. Raises `ApiError`.
+        """
         concerns = self._mutating.list_concerned(attempt, self._store, self._registry)
         if not concerns:
             return False
@@ -169,9 +172,11 @@ class WebhookDispatcher:
         *,
         may_change: bool,
     ) -> WebhookDecision | None:
-        """Call a webhook and return its decision; None if its match conditions do not hold, or fail and may fail.
+        """Call a webhook and return its decision.
 
-        Raises `_CannotAskError`, and `ApiError` (400, 403).
+        Return None if its match conditions do not hold, or if they fail and the webhook's policy ignores failures.
+        Raises `_CannotAskError`, and `ApiError`: 400 for a dry run that the webhook does not support, 403 for match
+        conditions that fail.
         """
         webhook, uid = concern.hook.webhook, self._ids.uid()
         try:
@@ -247,11 +252,11 @@ class WebhookDispatcher:
             return shown | {"metadata": members}
         return shown
 
-    async def _convert_back(self, concern: Concern, attempt: WriteAttempt, patched: Document) -> Document:
-        """Convert an object that a webhook has changed back to the version of the attempt."""
+    async def _convert_back(self, concern: Concern, attempt: WriteAttempt, document: Document) -> Document:
+        """Return the object to store, from the form in which a webhook got it and has changed it."""
         view, storage = self._choose_view(concern, attempt), attempt.resource.storage
         if storage is not None and concern.resource is not attempt.resource:
-            patched = await storage.convert(patched)
+            document = await storage.convert(document)
         if view.show is None and attempt.old is None:
-            return patched
-        return view.take(attempt.old or {}, patched)
+            return document
+        return view.take(attempt.old or {}, document)

@@ -12,7 +12,7 @@ from muster.runtime.kube.kubeconfig import ClusterConfig
 from muster.runtime.kube.tls import client_context, explain
 from muster.runtime.transport import JSON, TransportError
 
-_CONNECTIONS = 100  # at once to one webhook's server; each server has its own limit, so a slow one delays no other
+_CONNECTIONS = 100  # the limit for one webhook's server. Each server has its own limit, so a slow one delays no other
 # OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 
@@ -78,7 +78,9 @@ def _explain(error: Exception) -> str:
 
 @lru_cache(maxsize=256)
 def _make_tls_context(authority: bytes) -> ssl.SSLContext:
-    """Return the TLS context for webhooks whose certificates this authority signed; b"" means the usual authorities.
+    """Return the TLS context for webhooks whose certificates this authority signed.
+
+    authority: PEM; b"" for the system's authorities.
 
     Raises `TransportError`.
     """

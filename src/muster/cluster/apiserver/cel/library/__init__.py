@@ -17,9 +17,9 @@ from muster.cluster.apiserver.cel.library import (
     times,
     urls,
 )
-from muster.cluster.apiserver.cel.library.overloads import Overload, by_name
+from muster.cluster.apiserver.cel.library.overloads import Overload, group_by_name
 
-OVERLOADS = by_name(
+OVERLOADS = group_by_name(
     comparisons.FUNCTIONS,
     conversions.FUNCTIONS,
     strings.FUNCTIONS,

@@ -35,7 +35,8 @@ def show_double(value: float) -> str:
 
 
 def _parse_int(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER or not text.removeprefix("-").isdecimal() or not text.isascii():
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if len(text) > _LONGEST_NUMBER or not digits.isdecimal() or not digits.isascii():
         raise CelError(f'strconv.ParseInt: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
     return int_of(int(text))
 
@@ -46,19 +47,23 @@ def _parse_uint(text: str) -> UInt:
     return uint_of(int(text))
 
 
-def _double_from_text(text: str) -> float:
+def _parse_double(text: str) -> float:
+    # Python's `float` also takes underscores, spaces and digits of other scripts, and gives infinity for 1e999.
     try:
-        if "_" in text:
+        if not text.isascii() or "_" in text or text != text.strip():
             raise ValueError
-        return float(text)
+        number = float(text)
     except ValueError:
         raise CelError(f'strconv.ParseFloat: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax') from None
+    if math.isinf(number) and "inf" not in text.lower():
+        raise CelError(f'strconv.ParseFloat: parsing "{text[:_LONGEST_NUMBER]}": value out of range')
+    return number
 
 
 def _parse_bool(text: str) -> bool:
-    if text in ("1", "t", "true", "TRUE", "True"):
+    if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
-    if text in ("0", "f", "false", "FALSE", "False"):
+    if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
     raise CelError(f'strconv.ParseBool: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
 
@@ -113,7 +118,7 @@ FUNCTIONS = Functions(
         ("double", "(double) -> double", _return_same),
         ("double", "(int) -> double", float),
         ("double", "(uint) -> double", float),
-        ("double", "(string) -> double", _double_from_text),
+        ("double", "(string) -> double", _parse_double),
         ("bytes", "(bytes) -> bytes", _return_same),
         ("bytes", "(string) -> bytes", str.encode),
         ("bool", "(bool) -> bool", _return_same),

@@ -21,16 +21,15 @@ _DEFAULT_DIGITS = 6
 
 
 def format_text(text: str, args: list[Any]) -> str:
-    """Replace each clause of the text by the next item of the list.
+    """Return the text, with each clause such as `%s` or `%.2f` replaced by the next item of the list.
 
-    Raises:
-        CelError: a clause is invalid, or an item is missing or has the wrong type.
-        CostLimitError: the items are too large to write.
+    Raises `CelError` if a clause is invalid, or an item is missing or has the wrong type, and `CostLimitError` if the
+    items are too large to write.
     """
     measure_extent(args)  # raises if nested lists repeat so often that the result would be too large
     rest = iter(args)
 
-    def clause(match: re.Match[str]) -> str:
+    def replace_clause(match: re.Match[str]) -> str:
         precision, verb = match.groups()
         if verb == "%" and precision is None:
             return "%"
@@ -43,7 +42,7 @@ def format_text(text: str, args: list[Any]) -> str:
             return _VERBS[verb](value, digits)
         raise CelError(f"index {len(args)} out of range")
 
-    return _CLAUSE.sub(clause, text)
+    return _CLAUSE.sub(replace_clause, text)
 
 
 def _format_string(value: Any, _digits: int = 0) -> str:

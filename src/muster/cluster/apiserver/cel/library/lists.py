@@ -108,7 +108,7 @@ def _sort(items: list[Any]) -> list[Any]:
     return sorted(items)
 
 
-def _end(place: int) -> Callable[[list[Any]], Optional]:
+def _make_end_getter(place: int) -> Callable[[list[Any]], Optional]:
     return lambda items: Optional(True, items[place]) if items else NONE
 
 
@@ -131,7 +131,7 @@ FUNCTIONS = Functions(
         ("sort", "list.() -> list", _sort),
     ),
     standard=(
-        ("first", "list.() -> optional", _end(0)),
-        ("last", "list.() -> optional", _end(-1)),
+        ("first", "list.() -> optional", _make_end_getter(0)),
+        ("last", "list.() -> optional", _make_end_getter(-1)),
     ),
 )

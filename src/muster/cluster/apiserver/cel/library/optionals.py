@@ -10,7 +10,7 @@ _ZEROES: dict[type, Any] = {
 }  # fmt: skip
 
 
-def _of_non_zero(value: Any) -> Optional:
+def _make_optional_of_non_zero(value: Any) -> Optional:
     is_zero = type(value) in _ZEROES and value == _ZEROES[type(value)]
     return NONE if is_zero else Optional(True, value)
 
@@ -26,7 +26,7 @@ FUNCTIONS = Functions(
     standard=(
         ("optional.of", "(dyn) -> optional", lambda value: Optional(True, value)),
         ("optional.none", "() -> optional", lambda: NONE),
-        ("optional.ofNonZeroValue", "(dyn) -> optional", _of_non_zero),
+        ("optional.ofNonZeroValue", "(dyn) -> optional", _make_optional_of_non_zero),
         ("hasValue", "optional.() -> bool", lambda optional: optional.present),
         ("value", "optional.() -> dyn", _get_value),
         ("or", "optional.(optional) -> optional", lambda first, second: first if first.present else second),

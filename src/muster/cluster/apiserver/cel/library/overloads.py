@@ -121,7 +121,7 @@ class Functions(Struct, frozen=True):
     standard: Sequence[Function] = ()
 
 
-def by_name(*tables: Functions) -> dict[str, tuple[Overload, ...]]:
+def group_by_name(*tables: Functions) -> dict[str, tuple[Overload, ...]]:
     """Return the overloads of each function, by its name."""
     result: dict[str, tuple[Overload, ...]] = {}
     for functions in tables:

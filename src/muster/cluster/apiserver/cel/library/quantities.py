@@ -10,11 +10,7 @@ _NANO = 10**9
 
 
 def parse_quantity(text: str) -> Amount:
-    """Parse a quantity.
-
-    Raises:
-        CelError: the text is no quantity.
-    """
+    """Parse a quantity. Raises `CelError` if the text is no quantity."""
     try:
         return Amount(int(quantity.parse(text) * _NANO))
     except quantity.QuantityError as error:
@@ -33,7 +29,7 @@ def _is_integer(amount: Amount) -> bool:
     return amount.nanos % _NANO == 0 and INT_MIN <= amount.nanos // _NANO <= INT_MAX
 
 
-def _as_integer(amount: Amount) -> int:
+def _convert_to_integer(amount: Amount) -> int:
     if not _is_integer(amount):
         raise CelError("cannot convert value to integer")
     return amount.nanos // _NANO
@@ -45,7 +41,7 @@ FUNCTIONS = Functions(
         ("isQuantity", "(string) -> bool", _is_quantity),
         ("sign", "kubernetes.Quantity.() -> int", lambda a: (a.nanos > 0) - (a.nanos < 0)),
         ("isInteger", "kubernetes.Quantity.() -> bool", _is_integer),
-        ("asInteger", "kubernetes.Quantity.() -> int", _as_integer),
+        ("asInteger", "kubernetes.Quantity.() -> int", _convert_to_integer),
         ("asApproximateFloat", "kubernetes.Quantity.() -> double", lambda a: float(Fraction(a.nanos, _NANO))),
         (
             "add",

@@ -29,12 +29,9 @@ def _parse_version(text: str, normalize: bool = False) -> Version | None:
 
 
 def parse_semver(text: str, normalize: bool = False) -> Version:
-    """Parse a semantic version.
+    """Parse a semantic version. Raises `CelError` if the text is no version.
 
     normalize: whether to accept shortened versions such as `v1`.
-
-    Raises:
-        CelError: the text is no version.
     """
     version = _parse_version(text, normalize)
     if version is None:

@@ -63,12 +63,12 @@ _PARTS: dict[str, Callable[[datetime], Any]] = {
 }
 
 
-def _of_time(part: Callable[[datetime], Any]) -> Callable[..., Any]:
+def _make_time_part(part: Callable[[datetime], Any]) -> Callable[..., Any]:
     return lambda *args: part(_convert_to_zone(*args))
 
 
-_OF_TIME: list[Function] = [
-    (name, signature, _of_time(part))
+_TIME_PARTS: list[Function] = [
+    (name, signature, _make_time_part(part))
     for name, part in _PARTS.items()
     for signature in ("timestamp.() -> int", "timestamp.(string) -> int")
 ]
@@ -76,7 +76,7 @@ _OF_TIME: list[Function] = [
 FUNCTIONS = Functions(
     table=(),
     standard=(
-        *_OF_TIME,
+        *_TIME_PARTS,
         ("getHours", "duration.() -> int", _make_truncation(_HOUR)),
         ("getMinutes", "duration.() -> int", _make_truncation(_MINUTE)),
         ("getSeconds", "duration.() -> int", _make_truncation(_SECOND)),

@@ -1,9 +1,13 @@
 """The functions of URLs, which are absolute URLs or absolute paths."""
 
+import re
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from muster.cluster.apiserver.cel.library.overloads import Functions, Url
 from muster.cluster.apiserver.cel.values import CelError
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_ESCAPED_PATH = re.compile(r"[A-Za-z0-9_.~!$&'()*+,;=:@/\[\]%-]*")
 
 
 def _parse_url(text: str) -> Url:
@@ -14,7 +18,14 @@ def _parse_url(text: str) -> Url:
         raise CelError(f"URL parse error during conversion from string: {error}") from None
     if not (parts.scheme or text.startswith("/")) or any(c <= " " for c in text):
         raise CelError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
-    return Url(parts.scheme, parts.netloc.rpartition("@")[2], quote(unquote(parts.path), safe="/$&+,:;=@"), parts.query)
+    if _BAD_ESCAPE.search(parts.path):
+        raise CelError(f'URL parse error during conversion from string: parse "{text}": invalid URL escape')
+    return Url(parts.scheme, parts.netloc.rpartition("@")[2], _escape_path(parts.path), parts.query)
+
+
+def _escape_path(path: str) -> str:
+    """Return the path as it is if it has only characters that Go leaves in paths; else in Go's own escapes."""
+    return path if _ESCAPED_PATH.fullmatch(path) else quote(unquote(path), safe="/$&+,:;=@")
 
 
 def is_url(text: str) -> bool:

@@ -29,7 +29,7 @@ from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS,
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import HELD_BYTES, RawWire
 
-MAX_PIPELINED = 100  # requests that wait behind the one under way; one read can bring thousands
+MAX_PIPELINED = 100  # the requests that wait behind the current one; one read can contain thousands
 
 _MALFORMED = b"Invalid HTTP request received."
 _TOO_LARGE = b"Request header fields too large."
@@ -210,7 +210,7 @@ class Connection(asyncio.Protocol):
         """Pass a part of the body to its exchange."""
         self._pending_bytes = 0
         if self._incoming is not None and not self._incoming.has_ended:
-            self._incoming.take_in(body)
+            self._incoming.add_body(body)
             if self._incoming.unread > UNREAD_BYTES:
                 self.pace()
 
@@ -228,6 +228,7 @@ class Connection(asyncio.Protocol):
             raise ValueError("the headers are too big")  # llhttp turns it into an `HttpParserError`
 
     def _keep_early(self, data: bytes) -> None:
+        """Keep bytes that a client sends before the response to its upgrade. Abort if there are too many."""
         self._early += data
         if len(self._early) > HELD_BYTES:
             self.abort()  # the client must wait for the answer to its upgrade
@@ -291,10 +292,10 @@ class Connection(asyncio.Protocol):
         else:
             self.slot.idle_since = self._loop.time()
             if self._idle_timer is None:
-                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look_whether_idle)
+                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._close_if_idle)
         self.pace()
 
-    def _look_whether_idle(self) -> None:
+    def _close_if_idle(self) -> None:
         self._idle_timer = None
         if self.slot.idle_since is None or self._in_headers:
             return
@@ -302,7 +303,7 @@ class Connection(asyncio.Protocol):
         if end <= self._loop.time():
             self.close()
         else:
-            self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
+            self._idle_timer = self._loop.call_at(end, self._close_if_idle)
 
     def write(self, data: bytes) -> None:
         """Send data, together with all other output of this loop iteration."""
@@ -318,7 +319,7 @@ class Connection(asyncio.Protocol):
             await self._is_writable.wait()
 
     def pause_writing(self) -> None:
-        """Start to count unsent bytes, and disconnect the client unless it catches up in time."""
+        """Start to count unsent bytes, and disconnect the client unless it catches up within `STALLED_SECONDS`."""
         self._is_writable.clear()
         # After an upgrade there is no bound: a user may page slowly through the output of a command.
         if self._stall_timer is None and self._wire is None:

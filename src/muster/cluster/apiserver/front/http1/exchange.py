@@ -90,7 +90,7 @@ class Exchange:
         self.has_begun = False
         self.has_ended = False
         self._carrier = carrier
-        self._is_awaited = False  # the application has begun to read the body
+        self._is_awaited = False  # the application has started to read the body
         self._pieces: list[bytes] = []
         self._is_lost = False
         self._is_chunked = True
@@ -163,7 +163,7 @@ class Exchange:
             self._continue(message["body"], is_last=not message.get("more_body", False))
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole response with a short body at once."""
+        """Send a whole response with a short body, after the client has received most of the output before it."""
         await self._carrier.drain()
         if self.is_gone:
             return
@@ -258,7 +258,7 @@ class Exchange:
         self._carrier.close()
 
     def leave_http(self, headers: list[Field]) -> RawWire:
-        """Answer 101, and return the wire for all later bytes. The caller calls `break_off` at the end."""
+        """Send a 101 response, and return the wire for all later bytes. The caller calls `break_off` at the end."""
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
         self.has_begun = True
         self._carrier.write(b"\r\n".join(lines))
@@ -266,7 +266,7 @@ class Exchange:
 
     # -- for the connection
 
-    def take_in(self, data: bytes) -> None:
+    def add_body(self, data: bytes) -> None:
         """Store a part of the body until the application reads it."""
         self._pieces.append(data)
         self.unread += len(data)

@@ -11,13 +11,13 @@ from muster.cluster.apiserver.front.http2.frames import BadConnection, Code
 MAX_STREAMS = 5_000
 MAX_RESET_RUNNING = 250  # requests that the application still works on after the client has reset them
 MAX_HEADER_BYTES = 64 * 1024  # the limit of one request
-MAX_HEADERS_BYTES = 16 << 20  # the limit of all requests under way
+MAX_HEADERS_BYTES = 16 << 20  # the limit for the sum of all open streams
 BODY_WINDOW = 16 * 1024  # the window of a body that the application does not read yet
 READ_WINDOW = 256 * 1024  # the window of a body that the application reads
-# The window of all bodies together: unread bodies can never fill the window of those that are read.
+# The window of the connection, for all bodies. Unread bodies can never fill the part for bodies that are read.
 WINDOW = MAX_STREAMS * BODY_WINDOW + (4 << 20)
-SMALL_BYTES = 256  # smaller pieces of a long body or answer cost patience
-UPDATE_BYTES = 4 * 1024  # what a Go client reads, if in small pieces as `kubectl logs`, between two window updates
+SMALL_BYTES = 256  # smaller pieces of a long body or response cost patience
+UPDATE_BYTES = 4 * 1024  # the bytes that a Go client with small reads (`kubectl logs`) takes between two window updates
 
 # The budget for frames that cost a client nothing: resets, pings, settings. Honest clients send few of them, some for
 # each connection and one for each watch that finishes.

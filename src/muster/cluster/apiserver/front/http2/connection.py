@@ -24,7 +24,7 @@ PART_BYTES = 4 * 1024  # how much input is processed in one step
 TURN_BYTES = 64 * 1024
 TURN_REQUESTS = 32
 PIECE_BYTES = 64 * 1024  # the largest write: TLS keeps a buffer as big as the largest write
-MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which a client that reads nothing is cut off
+MAX_BEHIND_BYTES = 1 << 20  # the unsent headers and control frames after which a client that reads nothing is cut off
 
 
 class Connection(asyncio.Protocol):
@@ -146,6 +146,7 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(self._shared.tasks.discard)
 
     def _end_stream(self, stream: Stream) -> None:
+        """End the request of a stream that was reset, and count its application as running until it finishes."""
         if not stream.is_gone:
             self.session.reset_running += not stream.is_done
             stream.end_request()
@@ -228,6 +229,7 @@ class Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_at(end, self._close_if_idle)
 
     def _abort_stalled(self) -> None:
+        """Break off the responses of which the client has received nothing for `STALLED_SECONDS`."""
         self._stall_timer = None
         before = self._loop.time() - STALLED_SECONDS
         waiting = [self._streams[number] for number in self.session.waiting]
@@ -238,7 +240,7 @@ class Connection(asyncio.Protocol):
             self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._abort_stalled)
 
     def pause_writing(self) -> None:
-        """Stop sending to a client that is behind, and disconnect it unless it catches up in time."""
+        """Stop sending to a client that is behind, and disconnect it unless it catches up within `STALLED_SECONDS`."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
         self._shared.unsent.set_unsent(self.transport, TLS_BYTES, self.slot.owner)

@@ -9,11 +9,13 @@ class Exchange(Struct):
     may_send: how many bytes of the response the client's window still allows; negative after the client has shrunk the
     window.
     may_come: how many bytes of the body the server's window still allows.
-    length: length of the body by its headers; None if unknown.
-    received_bytes: bytes of the body that have arrived.
+    headers_bytes: the size of the request's headers, as HPACK counts it.
+    length: the length of the body by its headers; None if unknown.
+    received_bytes: the bytes of the body that have arrived.
     is_received: whether the whole request has arrived.
     ends: whether the response ends after `unsent`.
     unsent: the part of the response that waits for the window.
+    unsent_bytes: the number of bytes in `unsent`.
     """
 
     may_send: int

@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MAX_FRAME_BYTES = 16_384  # of a payload in both directions: the protocol's default
+MAX_FRAME_BYTES = 16_384  # the largest payload in both directions: the protocol's default
 MAX_WINDOW = (1 << 31) - 1
 DEFAULT_WINDOW = 65_535
 

@@ -1,7 +1,7 @@
-"""Encoding and decoding of header lists (HPACK, RFC 7541).
+"""Encode and decode header lists (HPACK, RFC 7541).
 
-A received list may refer to a table that both sides keep. A written list never does: that costs a few bytes and saves
-the state.
+A received list may refer to a dynamic table that both sides keep. A written list never refers to one. That costs a few
+bytes, and saves the state.
 """
 
 from collections import deque
@@ -11,8 +11,8 @@ from muster.cluster.apiserver.front.http2 import huffman
 
 Field = tuple[bytes, bytes]
 
-TABLE_BYTES = 4096  # of the table of fields that the client lets this server keep: the protocol's default
-_FIELD_BYTES = 32  # the size of a field beside its text, by the protocol
+TABLE_BYTES = 4096  # the limit of the dynamic table for received lists: the protocol's default
+_FIELD_BYTES = 32  # the size of a field in addition to its text, by the protocol
 _MAX_INTEGER_BYTES = 5  # enough for every length and index in our bounds
 
 # The static table (RFC 7541, appendix A).

@@ -69,7 +69,7 @@ def _make_root() -> _Node:
     for bits, symbol in sorted((bits, symbol) for symbol, bits in enumerate(_LENGTHS)):
         code <<= bits - length
         length = bits
-        _plant(root, code, bits, symbol)
+        _add_code(root, code, bits, symbol)
         code += 1
     node = root
     for _ in range(8):  # the padding of the last byte is up to seven ones, the first bits of the end
@@ -80,7 +80,7 @@ def _make_root() -> _Node:
     return root
 
 
-def _plant(root: _Node, code: int, bits: int, symbol: int) -> None:
+def _add_code(root: _Node, code: int, bits: int, symbol: int) -> None:
     node = root
     for shift in range(bits - 1, 0, -1):
         bit = code >> shift & 1

@@ -68,10 +68,10 @@ class Outgoing:
             if exchange.unsent_bytes and self._may_send <= 0:
                 break
             del self._ready[number]
-            most -= self._let_out(number, exchange, now)
+            most -= self._queue_frame(number, exchange, now)
             yield number
 
-    def _let_out(self, number: int, exchange: Exchange, now: float) -> int:
+    def _queue_frame(self, number: int, exchange: Exchange, now: float) -> int:
         """Queue one frame of a response; return how many bytes of the response the frame contains."""
         # The client may have made the window smaller than what was sent already.
         size = max(min(exchange.unsent_bytes, exchange.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)

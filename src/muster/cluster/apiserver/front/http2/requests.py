@@ -23,11 +23,12 @@ class Malformed(Exception):  # noqa: N818  (the name states the fact)
 class Head(NamedTuple):
     """A request without its body.
 
+    path: the decoded path, without percent-encoding.
     length: the body's length by the headers; None if they do not contain it.
     """
 
     method: str
-    path: str  # not percent-encoded
+    path: str
     raw_path: bytes
     query: bytes
     headers: list[Field]

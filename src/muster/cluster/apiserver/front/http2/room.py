@@ -15,7 +15,8 @@ class Room:
         self._out = out
         self._may_come = WINDOW
         self._owed = 0  # the part of `_may_come` that the client has not been granted yet
-        self.of_body = DEFAULT_WINDOW  # a new stream's window; the default until the client acknowledges the settings
+        # The window of a new stream: the protocol's default until the client acknowledges the server's settings.
+        self.of_body = DEFAULT_WINDOW
 
     @property
     def is_known(self) -> bool:
@@ -50,15 +51,15 @@ class Room:
             and not exchange.is_received
             and (exchange.length is None or exchange.length > BODY_WINDOW)
         ):
-            self._let_in(number, exchange)
+            self._open_window(number, exchange)
 
     def count_read(self, number: int, size: int) -> None:
-        """Count `size` bytes of a body as read, and widen its window again when half of it is used."""
+        """Count `size` bytes of a body as read, and widen its window again when at least half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)
         if exchange is not None and not exchange.is_received and exchange.may_come <= READ_WINDOW // 2:
-            self._let_in(number, exchange)
+            self._open_window(number, exchange)
 
-    def _let_in(self, number: int, exchange: Exchange) -> None:
+    def _open_window(self, number: int, exchange: Exchange) -> None:
         self._out.frame(frames.window_update(number, READ_WINDOW - exchange.may_come))
         exchange.may_come = READ_WINDOW

@@ -220,7 +220,10 @@ class Session:
         self._start_request(number, fields, ends, events, now)
 
     def _make_headers_error(self, number: int, text: str) -> BadConnection:
-        """Return the error of a header list that is too long, and mark its stream so that the client does not retry."""
+        """Return the error of a header list that is too long, and mark its stream as processed.
+
+        So the client does not retry the request.
+        """
         self._last_processed = max(self._last_processed, number)
         return BadConnection(Code.ENHANCE_YOUR_CALM, text)
 

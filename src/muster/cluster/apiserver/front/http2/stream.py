@@ -16,7 +16,7 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-HELD_BYTES = 64 * 1024  # of an answer: while more than this is unsent, the application waits
+HELD_BYTES = 64 * 1024  # while more bytes than this of a response are unsent, the application waits
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class Stream:
         self.is_received = request.is_over  # the whole request has arrived
         self._received: deque[bytes] = deque()
         self._is_read = False
-        self._has_begun = False  # whether the response has begun
+        self._has_begun = False  # whether the response has started
         self._has_ended = False
         self._unsent = 0
         self.held = 0  # bytes of the answer that the application still holds
@@ -136,18 +136,18 @@ class Stream:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
             if not session.count_unsent(self.number):
-                self.progressed_at = asyncio.get_running_loop().time()  # the client has taken all before
+                self.progressed_at = asyncio.get_running_loop().time()  # the client has received all earlier data
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
 
     async def answer(self, status: int, headers: list[Field], body: bytes) -> None:
-        """Send a whole response with a short body at once."""
+        """Send a whole response with a short body. Its unsent bytes wait for the client's window."""
         if self.is_gone:
             return
         session = self._carrier.session
         self._has_begun = self._has_ended = True
         session.answer(self.number, status, fields_of(headers))
-        self.progressed_at = asyncio.get_running_loop().time()  # nothing was to be taken before
+        self.progressed_at = asyncio.get_running_loop().time()  # no data was sent before
         self._unsent = session.send(self.number, b"" if self._head.method == "HEAD" else body, ends=True)
         self._carrier.write_soon(self.number)
 

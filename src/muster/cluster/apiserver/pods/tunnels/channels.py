@@ -60,7 +60,7 @@ class Piece(Struct, frozen=True):
 
 
 def decode(dialect: ChannelDialect, message: bytes) -> Piece | None:
-    """Return the decoded message; None for an empty message. Raises `ChannelError`."""
+    """Return the data or the close in a message; None for an empty message. Raises `ChannelError`."""
     if not message:
         return None
     channel, data = message[0], message[1:]
@@ -85,7 +85,7 @@ def encode(dialect: ChannelDialect, channel: int, data: bytes) -> bytes:
 
 
 def make_exit_status(code: int) -> Status:
-    """Return the Status of a command that exited with this exit code."""
+    """Return the Status of a command that exited with this exit code, in upstream's words."""
     if code == 0:
         return Status(status="Success")
     message = f"command terminated with non-zero exit code: command terminated with exit code {code}"

@@ -18,38 +18,41 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.cluster.nodeconnection import ERROR, RESIZE, STDERR, STDIN, STDOUT, Opening, Program
 from muster.runtime.tasks import cancel
 
-# How often an empty message probes a client while the program does not read its input. Only a failed send can show
-# then that the client is gone.
+# The interval at which an empty message probes the client while the program does not read its input. During that time
+# only a failed send can show that the client has disconnected.
 BLOCKED_SECONDS = 10.0
 _WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 
 
 async def converse(dialect: ChannelDialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
-    """Start a program, carry its input and output over a WebSocket, and send its exit status at the end.
+    """Start or join a program, carry its input and output over a WebSocket, and send its exit status at the end.
 
-    When the client disconnects, leave the program at once. Raises `WireError`, `ChannelError`.
+    When the client disconnects, leave the program at once. The client gets a node's `ApiError` as the status. Raises
+    `WireError`, `ChannelError`.
+
+    opening: starts or joins the program.
     """
     line = _Channels(wire, dialect)
     await line.begin(channels)
     try:
         async with opening() as program:
-            listening = asyncio.create_task(_listen(line, channels, program))
-            showing = asyncio.create_task(_show(line, channels, program))
+            receiving = asyncio.create_task(_receive_input(line, channels, program))
+            sending = asyncio.create_task(_send_output(line, channels, program))
             try:
-                await asyncio.wait({listening, showing}, return_when=asyncio.FIRST_COMPLETED)
-                if not showing.done():
-                    listening.result()
+                await asyncio.wait({receiving, sending}, return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    receiving.result()
                     return  # the client is gone
-                showing.result()
+                sending.result()
             finally:
-                await cancel((listening, showing))
+                await cancel((receiving, sending))
             status = make_exit_status(await program.wait_for_end())
     except ApiError as error:
         status = error.status
     await line.finish(status)
 
 
-async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
+async def _receive_input(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Pass the client's messages to the program until the client disconnects.
 
     Raises `ChannelError` for data on a channel that clients do not write to.
@@ -59,10 +62,11 @@ async def _listen(line: "_Channels", channels: frozenset[int], program: Program)
         if piece.data and piece.channel not in _WRITTEN:  # ending a channel that the client only reads is harmless
             raise ChannelError(f"clients do not write to channel {piece.channel}")
         if piece.channel in channels & _WRITTEN:
-            await _pass_on(line, piece, sizes, program)
+            await _handle_piece(line, piece, sizes, program)
 
 
-async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
+async def _handle_piece(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
+    """Resize the program's terminal, or write to the program's input and close it, as the client's message says."""
     if piece.channel == RESIZE:
         for columns, rows in sizes.feed(piece.data):
             await program.resize(columns, rows)
@@ -74,10 +78,10 @@ async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Progr
 
 
 async def _write(line: "_Channels", data: bytes, program: Program) -> None:
-    """Write to the program.
+    """Write to the program, and wait while the program does not read. Raises `WireError` if the client disconnects.
 
-    Send the client an empty message at intervals to detect a disconnection, because nothing reads the client's messages
-    meanwhile.
+    Nothing reads the client's messages meanwhile. So an empty message to the client at intervals detects that the
+    client has disconnected.
     """
     writing = asyncio.ensure_future(program.write(data))
     try:
@@ -88,7 +92,7 @@ async def _write(line: "_Channels", data: bytes, program: Program) -> None:
         await cancel([writing])
 
 
-async def _show(line: "_Channels", channels: frozenset[int], program: Program) -> None:
+async def _send_output(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Send the program's output to the client, until the program exits."""
     async for channel, data in program.output():
         assert channel in (STDOUT, STDERR)
@@ -127,7 +131,7 @@ class _Channels:
         await self.send(ERROR, b"")
 
     async def finish(self, status: Status) -> None:
-        """Send the result of the command, and close the conversation. Raises `WireError`."""
+        """Send the result of the command, and close the wire. Raises `WireError`."""
         if data := encode_outcome(status, as_status=self._dialect.statuses):
             await self.send(ERROR, data)
         await self._wire.close()

@@ -24,7 +24,9 @@ Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 class _Connection(Struct):
     """One forwarded connection: the queued pieces for the port, and the task that carries them.
 
-    data, error: the streams or channels of the connection; 0 before they are open.
+    data, error: the numbers of the connection's streams or channels. A stream has 0 before the client opens it.
+    over: whether no more pieces are sent to the port.
+    task: the task that carries the connection; None before it starts, and for channels.
     """
 
     port: int
@@ -40,14 +42,14 @@ class _Connection(Struct):
             await self.pieces.put(piece)
 
     def end(self) -> None:
-        """Drop all pieces, and so release a task that waits to queue another piece."""
+        """Drop all pieces and all later ones. This releases a task that waits in `feed`."""
         self.over = True
         while not self.pieces.empty():
             self.pieces.get_nowait()
 
 
 async def over_streams(dial: Dial, wire: Wire) -> None:
-    """Forward ports for a client, with two SPDY streams for each connection, one of them for errors.
+    """Forward ports until the client disconnects, with two SPDY streams for each connection, one of them for errors.
 
     Raises `WireError`, `SpdyError`.
     """
@@ -59,9 +61,11 @@ async def over_streams(dial: Dial, wire: Wire) -> None:
 
 
 async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
-    """Forward one connection to each port for a client, in two channels of a WebSocket each.
+    """Forward one connection to each port, in two channels of a WebSocket each, one of them for errors.
 
-    Raises `WireError`, `ChannelError`.
+    Return when the client disconnects or all connections have closed. Raises `WireError`, `ChannelError`.
+
+    dialect: the name of the subprotocol.
     """
     connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
     spoken = DIALECTS[dialect]
@@ -109,11 +113,11 @@ class _Forwarding:
             for event in self._spdy.receive(data):
                 if answer := await self._handle_event(event):
                     await self._wire.send(answer)
-            if answers := self._spdy.answers():
+            if answers := self._spdy.take_answers():
                 await self._wire.send(answers)
 
     async def stop(self) -> None:
-        """Drop the open connections."""
+        """Close all connections."""
         await cancel(list(self._tasks))
 
     async def _handle_event(self, event: Event) -> bytes:
@@ -125,30 +129,46 @@ class _Forwarding:
                     await self._by_data[stream].feed(data)
                 if last:
                     await self._by_data[stream].feed(b"")
-            case Reset(stream) if stream in self._by_data:
-                connection = self._by_data.pop(stream)
-                if connection.task is not None:
-                    connection.task.cancel()
+            case Reset(stream):
+                self._forget(stream)
         return b""
 
+    def _forget(self, stream: int) -> None:
+        """Close the connection of a data stream that the client has reset, or of any stream if it is half open."""
+        for request, connection in list(self._half_open.items()):
+            if stream in {connection.data, connection.error} - {0}:
+                del self._half_open[request]
+                self._by_data.pop(connection.data, None)
+        started = self._by_data.pop(stream, None)
+        if started is not None and started.task is not None:
+            started.task.cancel()
+
     def _open_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
+        """Accept a stream, and start its connection when both streams are open; return the frame of the answer.
+
+        An invalid stream, or one of a connection beyond `MAX_CONNECTIONS`, is reset.
+        """
         kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
         if (
             kind not in ("error", "data")
             or not request
             or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536)
         ):
-            return self._spdy.reset(stream, PROTOCOL_ERROR)
-        if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
-            return self._spdy.reset(stream, REFUSED_STREAM)
-        connection = self._half_open.setdefault(request, _Connection(int(port)))
+            return self._spdy.encode_reset(stream, PROTOCOL_ERROR)
+        connection = self._half_open.get(request)
+        if connection is None:
+            if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
+                return self._spdy.encode_reset(stream, REFUSED_STREAM)
+            connection = self._half_open[request] = _Connection(int(port))
+        elif getattr(connection, kind):
+            return self._spdy.encode_reset(stream, PROTOCOL_ERROR)  # the connection has such a stream
         setattr(connection, kind, stream)
         if kind == "data":
             self._by_data[stream] = connection
         if connection.data and connection.error:
             del self._half_open[request]
             self._start(connection)
-        return self._spdy.reply(stream)
+        return self._spdy.encode_reply(stream)
 
     def _start(self, connection: _Connection) -> None:
         connection.task = asyncio.create_task(self._serve(connection))
@@ -157,15 +177,15 @@ class _Forwarding:
 
     async def _serve(self, connection: _Connection) -> None:
         async def send(data: bytes) -> None:
-            await self._wire.send(self._spdy.data(connection.data, data))
+            await self._wire.send(self._spdy.encode_data(connection.data, data))
 
         async def complain(data: bytes) -> None:
-            await self._wire.send(self._spdy.data(connection.error, data))
+            await self._wire.send(self._spdy.encode_data(connection.error, data))
 
         try:
             await _carry(connection, self._dial, send, complain)
             for stream in (connection.data, connection.error):
-                await self._wire.send(self._spdy.data(stream, b"", last=True))
+                await self._wire.send(self._spdy.encode_data(stream, b"", last=True))
         except WireError:
             return  # the task that reads the wire meets the same error
         finally:
@@ -173,8 +193,9 @@ class _Forwarding:
 
 
 async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send) -> None:
-    """Connect to the port, and carry data both ways until the port's side closes. Raises `WireError`.
+    """Connect to the port, and carry data in both directions until the port's side closes. Raises `WireError`.
 
+    send: sends data from the port to the client.
     complain: sends an error to the client.
     """
     try:
@@ -197,6 +218,7 @@ async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send
 
 
 async def _write(connection: _Connection, port: socket.socket) -> None:
+    """Write the queued pieces to the port, and close that direction after an empty piece."""
     try:
         while piece := await connection.pieces.get():
             await asyncio.get_running_loop().sock_sendall(port, piece)

@@ -23,7 +23,7 @@ NO_SPDY = (
 class Upgrade(Struct, frozen=True):
     """A requested WebSocket.
 
-    offers: the subprotocols that the client supports, in its order of preference.
+    offers: the subprotocols that the client supports, in its order of preference; empty if it names none.
     key: the Sec-WebSocket-Key, from which the handshake's response is computed.
     """
 
@@ -32,7 +32,10 @@ class Upgrade(Struct, frozen=True):
 
 
 def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
-    """Return the upgrade that a request's headers ask for; None without one. Raises `ApiError` (400)."""
+    """Return the WebSocket that a request's headers ask for; None if they ask for no upgrade.
+
+    Raises `ApiError` (400) for an incomplete handshake, and for an upgrade to SPDY alone.
+    """
     fields: dict[str, list[str]] = {}
     for name, value in headers:
         words = [word.strip() for word in value.decode("latin-1").split(",")]
@@ -52,15 +55,17 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
     return None
 
 
-def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
-    """Return the first of the client's protocols that the server supports. Raises `ApiError` (403).
+def choose_protocol(upgrade: Upgrade, supported: Collection[str]) -> str:
+    """Return the first protocol of the client that the server supports. Raises `ApiError` (403) if there is none.
 
     A client without offers counts as offering "".
+
+    supported: the protocols of the server.
     """
     offers = upgrade.offers or ("",)
-    protocol = next((offer for offer in offers if offer in spoken), None)
+    protocol = next((offer for offer in offers if offer in supported), None)
     if protocol is None:
-        ours = " ".join(sorted(spoken))
+        ours = " ".join(sorted(supported))
         raise forbidden(
             f"unable to upgrade: unable to negotiate protocol: client supports {list(offers)}, server accepts [{ours}]"
         )

@@ -14,8 +14,8 @@ from msgspec import Struct
 _VERSION = 3
 _FIN = 1
 MAX_CONTROL_BYTES = 64 << 10  # the limit of a control frame; data frames are not collected, and have no limit
-MAX_HEADER_BYTES = 64 << 10
-MAX_HEADERS = 100
+MAX_HEADER_BYTES = 64 << 10  # the limit of the decompressed headers of one frame
+MAX_HEADERS = 100  # the limit for one frame
 
 PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
@@ -92,18 +92,19 @@ class Spdy:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._read_stream_number, self._last, self._left = (
-            0,
-            False,
-            0,
-        )  # facts about the data frame that is being received
+        # The data frame that is being received: its stream, whether it is the stream's last, and its missing bytes.
+        self._data_stream, self._last, self._left = 0, False, 0
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def receive(self, data: bytes) -> list[Event]:
-        """Return the events that these bytes complete. Raises `SpdyError`."""
+        """Return the events in the bytes received so far. Raises `SpdyError`.
+
+        The data of an incomplete data frame is returned at once. `take_answers` returns the frames that must be sent
+        for these bytes.
+        """
         self._buffer += data
         events: list[Event] = []
         while True:
@@ -123,22 +124,25 @@ class Spdy:
                     return events
                 events += self._process_control_frame(self._consume(end))
 
-    def answers(self) -> bytes:
-        """Return the frames that the protocol itself requires as responses (echoes of pings), and clear them."""
+    def take_answers(self) -> bytes:
+        """Return the frames to send because of the received frames (echoes of pings), and forget them."""
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
-    def reply(self, stream: int) -> bytes:
-        """Return the frame that accepts a stream."""
+    def encode_reply(self, stream: int) -> bytes:
+        """Return the frame that accepts a stream.
+
+        These frames must be sent in the order of the calls, because one compressor encodes all their headers.
+        """
         return _encode_control_frame(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
-    def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
-        """Return the frame that carries data on a stream. last: whether to close the server's side of the stream."""
+    def encode_data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
+        """Return the frame that carries data on a stream. last: whether the server will write no more to the stream."""
         head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
         return head + data
 
-    def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
-        """Return the frame that resets a stream."""
+    def encode_reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
+        """Return the frame that resets a stream. status: the reason, such as `PROTOCOL_ERROR`."""
         return _encode_control_frame(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
 
     def _consume(self, count: int) -> bytes:
@@ -149,14 +153,14 @@ class Spdy:
     def _begin_data(self) -> list[Event]:
         """Read the head of a data frame; an empty frame is complete with its head."""
         head = self._consume(8)
-        self._read_stream_number, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
+        self._data_stream, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
         self._left = int.from_bytes(head[5:], "big")
-        return [] if self._left else [Data(self._read_stream_number, b"", self._last)]
+        return [] if self._left else [Data(self._data_stream, b"", self._last)]
 
     def _read_data(self) -> Data:
         data = self._consume(min(self._left, len(self._buffer)))
         self._left -= len(data)
-        return Data(self._read_stream_number, data, self._last and not self._left)
+        return Data(self._data_stream, data, self._last and not self._left)
 
     def _process_control_frame(self, frame: bytes) -> list[Event]:
         flags, body = frame[4], frame[8:]
@@ -221,6 +225,7 @@ def _encode_control_frame(kind: _Kind, body: bytes) -> bytes:
 
 
 def _read_stream_number(body: bytes, least: int) -> int:
+    """Return the number of the stream in a frame. Raises `SpdyError` if the body is shorter than `least` bytes."""
     if len(body) < least:
         raise SpdyError("a frame is too short")
     return int.from_bytes(body[:4], "big") & 0x7FFFFFFF

@@ -8,7 +8,12 @@ from muster.api.status import bad_request
 from muster.cluster.apiserver.answers import Tunnel
 from muster.cluster.apiserver.front.asgi import Caller
 from muster.cluster.apiserver.pods.tunnels.channels import ChannelError
-from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED, choose, make_consent_headers, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.negotiation import (
+    UPGRADE_REQUIRED,
+    choose_protocol,
+    make_consent_headers,
+    upgrade_of,
+)
 from muster.cluster.apiserver.pods.tunnels.spdy import SpdyError
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire, Wire, WireError
 
@@ -16,9 +21,9 @@ log = logging.getLogger(__name__)
 
 
 async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
-    """Upgrade the connection, relay the conversation until it ends, and close the connection.
+    """Upgrade the connection, relay the conversation until it ends, close the connection, and call `tunnel.ended`.
 
-    Raises `ApiError` (400, 403) if the connection cannot be upgraded.
+    Raises `ApiError` (400, 403) if the connection cannot be upgraded. `tunnel.ended` is called then, too.
     """
     try:
         await _hold_conversation(tunnel, headers, caller)
@@ -30,7 +35,7 @@ async def _hold_conversation(tunnel: Tunnel, headers: Iterable[tuple[bytes, byte
     upgrade = upgrade_of(headers)
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
-    protocol = choose(upgrade, tunnel.protocols)
+    protocol = choose_protocol(upgrade, tunnel.protocols)
     wire = _make_websocket(caller.leave_http(make_consent_headers(upgrade, protocol)), protocol)
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:

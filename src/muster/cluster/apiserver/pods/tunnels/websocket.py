@@ -10,7 +10,7 @@ from websockets.protocol import OPEN, Protocol, Side
 
 from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, RawWire, WireError
 
-# The limit of a client's message, as upstream. kubectl sends 32 KiB at a time, but other clients send a whole file.
+# The limit of a client's message, as upstream. kubectl sends 32 KiB in a message, but other clients send a whole file.
 MAX_MESSAGE_BYTES = 32 << 20
 
 
@@ -21,9 +21,8 @@ class WebSocketWire:
         self._raw = raw
         self._protocol = Protocol(Side.SERVER, state=OPEN, max_size=MAX_MESSAGE_BYTES)
         self._messages: deque[bytes] = deque()
-        self._part = (
-            bytearray()
-        )  # the message so far; one buffer, so that countless tiny fragments cost only their bytes
+        # The message so far, in one buffer, so that countless tiny fragments cost only their bytes.
+        self._part = bytearray()
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
@@ -42,7 +41,7 @@ class WebSocketWire:
         return self._messages.popleft()
 
     async def send(self, data: bytes) -> None:
-        """Send one message. Raises `WireError` after the WebSocket is closed."""
+        """Send one message, and wait while the client does not read. Raises `WireError` on a closed WebSocket."""
         try:
             self._send(data)
         except InvalidState:
@@ -50,7 +49,7 @@ class WebSocketWire:
         await self._flush()
 
     async def close(self) -> None:
-        """Close the WebSocket, and wait a moment for the client's close frame."""
+        """Close the WebSocket, and wait up to `FAREWELL_SECONDS` for the client's close frame. Drop later messages."""
         if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
         try:

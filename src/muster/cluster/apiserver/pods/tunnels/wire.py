@@ -1,4 +1,4 @@
-"""Carry bytes both ways on a connection that was taken over from HTTP."""
+"""Carry bytes in both directions on a connection that was taken over from HTTP."""
 
 import asyncio
 from typing import Protocol
@@ -41,11 +41,11 @@ class Wire(Protocol):
         ...
 
     async def send(self, data: bytes) -> None:
-        """Send a piece or message, and wait while the peer does not read."""
+        """Send a piece or message, and wait while the peer does not read. Raises `WireError`."""
         ...
 
     async def close(self) -> None:
-        """Close the conversation, and wait a moment for the peer's close, so that all data arrives."""
+        """Close the wire, and wait up to `FAREWELL_SECONDS` for the peer's close, so that all data arrives."""
         ...
 
 
@@ -59,7 +59,7 @@ class RawWire:
         self._news = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
-        """Buffer bytes that have arrived from the peer."""
+        """Buffer bytes that have arrived from the peer. Pause the connection when `HELD_BYTES` are buffered."""
         self._held += data
         self._news.set()
         if len(self._held) >= HELD_BYTES:
@@ -71,7 +71,10 @@ class RawWire:
         self._news.set()
 
     async def receive(self) -> bytes:
-        """Return all bytes that have arrived since the last call, waiting for some; b"" at the end."""
+        """Return all bytes that have arrived since the last call; wait if there are none. Return b"" at the end.
+
+        The connection reads from the peer again if the buffer was full.
+        """
         while not self._held and not self._over:
             self._news.clear()
             await self._news.wait()

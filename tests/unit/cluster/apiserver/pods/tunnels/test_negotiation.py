@@ -3,7 +3,7 @@
 import pytest
 
 from muster.api.status import ApiError
-from muster.cluster.apiserver.pods.tunnels.negotiation import Upgrade, choose, make_consent_headers, upgrade_of
+from muster.cluster.apiserver.pods.tunnels.negotiation import Upgrade, choose_protocol, make_consent_headers, upgrade_of
 
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="  # the example of RFC 6455
 SOCKET = {
@@ -59,7 +59,7 @@ def test_a_handshake_must_be_complete(change):
 def test_the_clients_order_decides(offers, spoken, chosen):
     upgrade = Upgrade(tuple(offers))
     if chosen is not None:
-        assert choose(upgrade, spoken) == chosen
+        assert choose_protocol(upgrade, spoken) == chosen
         return
     with pytest.raises(ApiError, match=r"client supports \['x', 'y'\], server accepts \[a b\]"):
-        choose(upgrade, spoken)
+        choose_protocol(upgrade, spoken)

@@ -50,8 +50,8 @@ def test_a_conversation():
     sent, events = conversation()
     spdy = Spdy()
     assert spdy.receive(sent) == events
-    assert spdy.answers() == control(6, (7).to_bytes(4, "big")), "a ping comes back"
-    assert spdy.answers() == b""
+    assert spdy.take_answers() == control(6, (7).to_bytes(4, "big")), "a ping comes back"
+    assert spdy.take_answers() == b""
 
 
 @given(st.lists(st.integers(1, 30), min_size=1))
@@ -114,12 +114,12 @@ def test_what_we_say():
     spdy = Spdy()
     inflate = zlib.decompressobj(zdict=DICTIONARY)
     for stream in (1, 3):
-        reply = spdy.reply(stream)
+        reply = spdy.encode_reply(stream)
         assert reply[:4] == b"\x80\x03\x00\x02"
         assert reply[8:12] == stream.to_bytes(4, "big")
         assert inflate.decompress(reply[12:]) == bytes(4), "no headers"
-    assert spdy.data(1, b"abc", last=True) == b"\0\0\0\1\1\0\0\3abc"
-    assert spdy.reset(1, REFUSED_STREAM) == control(3, b"\0\0\0\1\0\0\0\3")
+    assert spdy.encode_data(1, b"abc", last=True) == b"\0\0\0\1\1\0\0\3abc"
+    assert spdy.encode_reset(1, REFUSED_STREAM) == control(3, b"\0\0\0\1\0\0\0\3")
 
 
 @given(st.binary(max_size=300))
