@@ -440,13 +440,6 @@ async def _read_template(
     _, priority = find_class(label, pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
     if priority is None:
         raise reading.source.error(path, "names a priority class that no manifest defines")
-    queue = meta.labels.get(QUEUE_NAME_LABEL, "")
-    spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
-    copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
-    try:
-        bounds = find_bounds(job)
-    except GangTermsError as error:
-        raise reading.source.error(f"{path}.{error.path}", error.why) from None
     group = await _read_group(plane, client, reading, number, meta)
     if group is not None and kind == POD:
         podsets = (replace(podsets[0], count=max(podsets[0].count, group.min_members)),)
@@ -454,6 +447,13 @@ async def _read_template(
         near = find_constraint(group, sum(podset.count for podset in podsets)) if group is not None else None
     except GangTermsError as error:
         raise reading.source.error(f"spec.work[{number}].podGroup.{error.path}", error.why) from None
+    queue = meta.labels.get(QUEUE_NAME_LABEL, "")
+    spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
+    copied = {key: meta.annotations[key] for key in (READY_ANNOTATION,) if key in meta.annotations}
+    try:
+        bounds = find_bounds(job)
+    except GangTermsError as error:
+        raise reading.source.error(f"{path}.{error.path}", error.why) from None
     own = ObjectMeta(name=meta.name, namespace=meta.namespace, annotations=copied)
     workload = kueue.Workload(metadata=own, spec=spec)
     pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
