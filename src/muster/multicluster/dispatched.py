@@ -98,6 +98,12 @@ class Dispatched(Struct, frozen=True):
         uid = meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
         return any(owner.name == meta.name and uid in ("", owner.uid) for owner in self.owners)
 
+    def _is_going(self, copy: Any) -> bool:
+        """Return whether a copy is being deleted, and has not finished with all its pods."""
+        assert self.mirror is not None
+        unfinished = self.mirror.is_active(copy) or not self.mirror.has_ended(copy)
+        return meta_of(copy).deletion_timestamp is not None and unfinished
+
     def summarize(self, copies: "Copies") -> RemoteJob | None:
         """Return the combined state of the jobs in one cluster; None if there are none."""
         own = copies.own.values()
@@ -108,7 +114,7 @@ class Dispatched(Struct, frozen=True):
             started=any(map(self.mirror.has_started, own)),
             ended=all(map(self.mirror.has_ended, own)),
             active=bool(copies.strays) or any(map(self.mirror.is_active, own)),
-            is_going=any(meta_of(one).deletion_timestamp is not None and not self.mirror.has_ended(one) for one in own),
+            is_going=any(map(self._is_going, own)),
         )
 
 

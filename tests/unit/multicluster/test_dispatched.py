@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from muster.api.batch import JOB, Job
-from muster.api.core import POD
+from muster.api.core import POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.meta import OwnerReference
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.multicluster.dispatched import Dispatched
 from muster.multicluster.mirrors.job import JobMirror
+from muster.multicluster.mirrors.pods import PodMirror
 
 PREBUILT, UID = "kueue.x-k8s.io/prebuilt-workload-name", "kueue.x-k8s.io/multikueue-origin-uid"
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}
@@ -72,3 +73,19 @@ def test_what_is_found(jobs: list[Job], together: RemoteJob | None) -> None:
     known = one()
     given = Dispatched(known.workload, (*known.owners, OwnerReference(name="i", uid="1")), known.mirror, ())
     assert given.summarize(given.split((JOB, found) for found in jobs)) == together
+
+
+@pytest.mark.parametrize(
+    ("phase", "gone", "is_going"), [("Running", True, True), ("Running", False, False), ("Failed", True, False)]
+)
+def test_a_pod_that_is_being_deleted_is_going_until_it_has_finished(phase: str, gone: bool, is_going: bool) -> None:
+    owner = OWNER | {"apiVersion": "v1", "kind": "Pod", "name": "p"}
+    workload = msgspec.convert({"metadata": {"name": "w", "namespace": "ns", "ownerReferences": [owner]}}, Workload)
+    known = Dispatched(workload, workload.metadata.owner_references, PodMirror(), ())
+    metadata: dict[str, Any] = {"name": "p", "namespace": "ns", "annotations": {PREBUILT: "w", UID: "1"}}
+    if gone:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    copy = msgspec.convert({"metadata": metadata, "spec": {"containers": []}, "status": {"phase": phase}}, Pod)
+    found = known.summarize(known.split([(POD, copy)]))
+    assert found is not None
+    assert found.is_going is is_going
