@@ -322,8 +322,8 @@ def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
     if not count:
         return again
     allowed = "" if job.may_fail is None else f", {job.may_fail} may"
-    # A gang restarts after its first failure, from which the later ones follow. Pods of a Job fail independently.
-    causes = failures[:1] if job.kind == JOB_SET and job.may_fail is None else failures[-1:]
+    # The first failure of a gang causes the later ones. Other pods fail independently.
+    causes = failures[:1] if job.restarts_together else failures[-1:]
     failed = ": ".join([f"{count_of(count, 'pod')} failed{allowed}", *map(str, causes)])
     return f"{again}; {failed}" if again else failed
 

@@ -70,6 +70,13 @@ class JobSetRecord(JobRecord, frozen=True):
         return find_true(self.source.status.conditions, names.RESTARTING) is not None
 
     @property
+    def restarts_together(self) -> bool:
+        """Whether a failure policy restarts the JobSet after the first failure of a pod: no Job replaces one."""
+        spec = self.source.spec
+        limits = {role.template.spec.backoff_limit for role in spec.replicated_jobs}
+        return spec.failure_policy is not None and limits == {0}
+
+    @property
     def current_jobs(self) -> tuple[Job, ...]:
         """The Jobs of the current attempt of the whole JobSet."""
         attempt = str(self.restarts)

@@ -182,6 +182,11 @@ class JobRecord(Struct, frozen=True, gc=False):
         return False
 
     @property
+    def restarts_together(self) -> bool:
+        """Whether the first failure of a pod restarts all pods of the job."""
+        return False
+
+    @property
     def current_jobs(self) -> tuple[Job, ...]:
         """The job's Jobs without those of an earlier attempt, which are being deleted."""
         return self.jobs

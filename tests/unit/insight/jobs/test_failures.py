@@ -206,15 +206,23 @@ def test_the_pods_of_a_job_that_was_interrupted_are_not_failed(type):
     assert describe_failures_so_far(whole, pods) == ""
 
 
-def test_a_gang_that_restarts_names_its_first_failure():
-    spec, status = {"replicatedJobs": [], "failurePolicy": {"maxRestarts": 1}}, {"restarts": 1}
+@pytest.mark.parametrize(
+    ("limit", "cause"),
+    [
+        pytest.param(0, "rank 1 was ended by SIGSEGV (exit code 139)", id="the first failure of a gang"),
+        pytest.param(6, "rank 0 ended with exit code 1: Connection closed by peer", id="the last one of single pods"),
+    ],
+)
+def test_a_job_that_restarts_names_a_failure(limit, cause):
+    template = {"spec": {"backoffLimit": limit, "template": {"spec": {"containers": []}}}}
+    roles = [{"name": "r", "replicas": 1, "template": template}]
+    spec, status = {"replicatedJobs": roles, "failurePolicy": {"maxRestarts": 1}}, {"restarts": 1}
     gang = record_of(msgspec.convert({"metadata": {"name": "j"}, "spec": spec, "status": status}, JobSet))
     pods = [
         pod(0, {"state": ended(1, at=2, message="Connection closed by peer")}),
         pod(1, {"state": ended(139, at=1)}),
     ]
-    said = "it was restarted once; 2 pods failed: rank 1 was ended by SIGSEGV (exit code 139)"
-    assert describe_failures_so_far(gang, pods) == said
+    assert describe_failures_so_far(gang, pods) == f"it was restarted once; 2 pods failed: {cause}"
 
 
 @pytest.mark.parametrize(
