@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
-from muster.runtime.containerlogs import HEAD_BYTES, Missing, ends_line, split_runs, stream_of
+from muster.runtime.containerlogs import HEAD_BYTES, STDERR, STDOUT, Missing, ends_line, split_runs, stream_of
 
 _BLOCK = 1 << 18
 # The user of a container may put anything into the directory of its log. These bounds, which no log that a shim writes
@@ -25,6 +25,7 @@ _BLOCK = 1 << 18
 _MOST_ENTRIES = 1000
 _MOST_FILES = 10
 _MOST_BYTES_OF_A_FILE = 32 << 20
+_STREAMS = {STDOUT, STDERR}
 _MOST_LINES_OF_A_FILE = _MOST_BYTES_OF_A_FILE // HEAD_BYTES
 _LINES_OF_A_STEP = 1000  # walked back between two turns of other users: a millisecond or two
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
@@ -203,11 +204,12 @@ def _find_tail(
             yield
         size += len(line) - HEAD_BYTES
         stream = stream_of(line)
-        if ends_line(line) or size > LINE_BYTES or (is_newest and stream not in seen):
+        if ends_line(line) or size > LINE_BYTES or (is_newest and (number == 0 or stream in _STREAMS - seen)):
             if count == lines:
                 return start + len(line) + 1, count
             count, size = count + 1, len(line) - HEAD_BYTES
-        seen.add(stream)
+        if stream in _STREAMS:
+            seen.add(stream)
         position = start
     return position, count
 
