@@ -35,6 +35,7 @@ from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, invalid, make_errors, validate_immutable
 from muster.api.validation.kueue.gates import validate_gates, validate_removed_gates
 from muster.api.validation.kueue.rules import annotation_path, validate_readiness
+from muster.api.values.booleans import parse_boolean
 
 # The priority class of jobs that name none, if an object of this name exists.
 DEFAULT_PRIORITY_CLASS = "default"
@@ -232,17 +233,6 @@ def _find_prebuilt_path(meta: ObjectMeta) -> str:
 
 def _asks_for_size(meta: ObjectMeta) -> bool:
     return meta.annotations.get(ELASTIC_JOB) == "true"
-
-
-# The strings that Go's strconv.ParseBool accepts, with their values.
-_BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
-    ("0", "f", "F", "FALSE", "false", "False"), False
-)
-
-
-def parse_boolean(text: str) -> bool | None:
-    """Return the value of a text, as Go's strconv.ParseBool reads it; None if the text is invalid."""
-    return _BOOLEANS.get(text)
 
 
 def ties_completions(annotations: Mapping[str, str]) -> bool:

@@ -18,10 +18,11 @@ from muster.api.kueue.names import (
     POD_SET_UNCONSTRAINED_TOPOLOGY,
     TOPOLOGY_ANNOTATIONS,
 )
-from muster.api.managed.jobs import parse_boolean, parse_integer
+from muster.api.managed.jobs import parse_integer
 from muster.api.status import NO_VALUE
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, forbidden, invalid, make_errors, required
+from muster.api.values.booleans import parse_boolean
 
 _MOST_LAYERS = 3
 _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTRAINED_TOPOLOGY)

@@ -9,7 +9,6 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.jobs import (
     describe_non_number,
-    parse_boolean,
     parse_integer,
     prebuilt_name,
     ties_completions,
@@ -18,6 +17,7 @@ from muster.api.managed.topology import validate_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
+from muster.api.values.booleans import parse_boolean
 
 
 def is_run_here(job: Job) -> bool:

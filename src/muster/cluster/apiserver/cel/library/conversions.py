@@ -4,6 +4,7 @@ import math
 from decimal import Decimal
 from typing import Any
 
+from muster.api.values.booleans import parse_boolean
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.library.times import show_duration, show_timestamp
 from muster.cluster.apiserver.cel.operators import duration_of, timestamp_of
@@ -61,11 +62,10 @@ def _parse_double(text: str) -> float:
 
 
 def _parse_bool(text: str) -> bool:
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise CelError(f'strconv.ParseBool: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
+    value = parse_boolean(text)
+    if value is None:
+        raise CelError(f'strconv.ParseBool: parsing "{text[:_LONGEST_NUMBER]}": invalid syntax')
+    return value
 
 
 def _decode_text(data: bytes) -> str:
