@@ -68,11 +68,13 @@ class Journal(SimulationRecord):
         super().__init__(works)
         self.events: list[tuple[float, str, Any]] = []
         self.queue_of: dict[str, str] = {}
+        self.priorities: dict[str, int] = {}
         self.demands: dict[str, Any] = {}
 
     def submit(self, name, work, queue, pods, priority, at, run_time, user=""):
         self.events.append((at, "submit", name))
         self.queue_of[name] = queue
+        self.priorities[name] = priority
         return super().submit(name, work, queue, pods, priority, at, run_time, user)
 
     def start(self, job, at, demand=(), nodes=None, pods=None, *, is_late=False):
@@ -213,11 +215,12 @@ class Moment(Struct):
         started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
         return started[0] == started[1]
 
-    def list_other_starts(self, other: "Moment") -> set[str]:
-        """Return the jobs that start in one of two moments with the same decisions; none if the decisions differ."""
+    def list_other_starts(self, other: "Moment") -> tuple[set[str], set[str]]:
+        """Return the jobs that start in one of two moments only, by moment; none if the decisions differ."""
         orders = [{what: names for what, names in one.order.items() if what != "locate"} for one in (self, other)]
         started = [{name for name, runs in one.runs.items() if runs} for one in (self, other)]
-        return started[0] ^ started[1] if orders[0] == orders[1] and self.uses_as(other) else set()
+        same = orders[0] == orders[1] and self.uses_as(other)
+        return (started[0] - started[1], started[1] - started[0]) if same else (set(), set())
 
     def locates_as(self, other: "Moment") -> bool:
         """Return whether the jobs that start go to the same clusters."""
@@ -359,7 +362,7 @@ class Comparison:
                 return BACK
             if (why := self._explain_starts(fast, full)) is not None:
                 return why
-        if fast is not None and self._had_lost_nodes(fast):
+        if fast is not None and self._had_lost_nodes(fast, full):
             return LIMIT
         if self._other_past:
             return Unclear("a job more got quota for a moment, which counts as past use")
@@ -369,12 +372,15 @@ class Comparison:
 
     def _explain_starts(self, fast: Moment, full: Moment) -> Unclear | None:
         """Return why other jobs may start by the same decisions, or lose their nodes; None if there is no reason."""
-        others = fast.list_other_starts(full)
-        if self._other_nodes and (others or fast.breaks_others_than(full)):
+        here, there = fast.list_other_starts(full)
+        if self._other_nodes and (here or there or fast.breaks_others_than(full)):
             return OTHER_NODES
-        if len({self._find_work(name).template.get("kind") for name in others}) > 1:
+        if not (here and there):
+            return None
+        kinds = [{self._find_work(name).template.get("kind") for name in names} for names in (here, there)]
+        if kinds[0] != kinds[1]:
             return SEVERAL_KINDS
-        return EQUAL_PAST if self._have_equal_past(others, fast.at) else None
+        return EQUAL_PAST if self._have_equal_past(here | there, fast.at) else None
 
     def _explain_evictions(self, fast: Moment, full: Moment) -> Unclear | None:
         if self._takes_back(fast, full):
@@ -385,9 +391,10 @@ class Comparison:
         return self._works[name.rpartition("-")[0]]
 
     def _is_back_late(self, fast: Moment, full: Moment) -> bool:
-        """Return whether the quota of an evicted job of a queue with worker clusters goes to another job.
+        """Return whether an evicted job of a queue with worker clusters gets its quota again in the fast engine only.
 
-        A cluster requeues a workload that a check sent back in a write after that which frees its quota.
+        A larger job may get it. A cluster requeues a workload that a check sent back after the write
+        that frees its quota.
         """
         queues = {self._journal.queue_of[name] for name in fast.order.get("evict", ())} & self._sent_queues
         return fast.is_caused_as(full) and any(fast.sum_grants([one]) != full.sum_grants([one]) for one in queues)
@@ -412,18 +419,24 @@ class Comparison:
         return len(set(map(repr, map(sorted, map(Counter.items, used.values()))))) == 1
 
     def _draws_victims(self, fast: Moment, full: Moment) -> bool:
-        """Return whether other jobs of a ClusterQueue that once gave quota to several jobs together are evicted."""
-        causes = [fast.order.get("submit"), full.order.get("submit")], [fast.order.get("end"), full.order.get("end")]
-        evicted = [set(one.order.get("evict", ())) for one in (fast, full)]
-        queues = {self._journal.queue_of[name] for name in evicted[0] | evicted[1]}
-        same = all(one == other for one, other in causes) and abs(fast.at - full.at) <= LATE_SECONDS
-        return same and evicted[0] != evicted[1] and bool(queues) and queues <= self._joint_queues
+        """Return whether the first victims differ, and are as many jobs of the same priority.
 
-    def _had_lost_nodes(self, fast: Moment) -> bool:
-        """Return whether a job that ends at its time limit was evicted from its nodes only, and kept its quota."""
-        overdue = fast.order.get("over limit", ())
+        They are of a ClusterQueue that gave quota to several jobs in one moment.
+        """
+        causes = [fast.order.get("submit"), full.order.get("submit")], [fast.order.get("end"), full.order.get("end")]
+        same = all(one == other for one, other in causes) and abs(fast.at - full.at) <= LATE_SECONDS
+        here, there = fast.victims - full.victims, full.victims - fast.victims
+        queues = {self._journal.queue_of[name] for name in here | there}
+        priorities = {self._journal.priorities[name] for name in here | there}
+        drawn = len(here) == len(there) == len(priorities) == 1
+        return same and drawn and queues <= self._joint_queues
+
+    def _had_lost_nodes(self, fast: Moment, full: Moment | None) -> bool:
+        """Return whether a job that ends at its limit in the fast engine only had lost its nodes, but not its quota."""
+        there = full.order.get("over limit", ()) if full is not None else ()
+        overdue = {*fast.order.get("over limit", ())}.difference(there)
         return any(
-            what == "evict" and of in overdue and not (then == "use" and used[-1] < 0)
+            what == "evict" and of in overdue and not (then in ("use", "there") and used[-1] < 0)
             for (_, what, of), (_, then, used) in pairwise(self._journal.events)
         )
 

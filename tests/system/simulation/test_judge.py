@@ -86,15 +86,26 @@ def test_both_engines_may_be_right(tmp_path, seed, outcome):
     assert find_difference(scenario.write(tmp_path), configure(scenario.dispatcher)) == outcome
 
 
-@pytest.mark.parametrize(("admitted", "drawn"), [(2, True), (1, False)], ids=["got quota together", "one by one"])
-def test_which_of_equal_jobs_is_evicted_is_drawn(tmp_path, admitted, drawn):
+@pytest.mark.parametrize(
+    ("admitted", "priorities", "victims", "drawn"),
+    [
+        (2, (0, 0), ({"w-0"}, {"w-1"}), True),
+        (1, (0, 0), ({"w-0"}, {"w-1"}), False),
+        (2, (0, 1), ({"w-0"}, {"w-1"}), False),
+        (2, (0, 0), ({"w-0"}, set()), False),
+        (2, (0, 0), ({"w-0"}, {"w-0", "w-1"}), False),
+    ],
+    ids=["got quota together", "one by one", "another priority", "in one engine only", "one more"],
+)
+def test_which_of_equal_jobs_is_evicted_is_drawn(tmp_path, admitted, priorities, victims, drawn):
     journal = Journal([])
     journal.queue_of = {"w-0": "q", "w-1": "q"}
+    journal.priorities = dict(zip(journal.queue_of, priorities, strict=True))
     reading = read_scenario(write(tmp_path, [work("w", [10, 20], 100, queue="q")], queue("q", 1)))
     comparison = Comparison(journal, reading, configure(ALL_AT_ONCE))
     before = Moment(10, {"admit": [[("q", "f", "cpu", 1000)] * admitted]})
     comparison.note(before, before)
-    fast, full = (Moment(100, {"submit": ["top-0"], "evict": [name]}) for name in ("w-0", "w-1"))
+    fast, full = (Moment(100, {"submit": ["top-0"], "evict": sorted(names)}, victims=names) for names in victims)
     assert comparison.explain(fast, full, None) == (DRAWN_VICTIM if drawn else None)
 
 
