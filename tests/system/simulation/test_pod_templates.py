@@ -1,7 +1,7 @@
 """A Pod may be the template of jobs: alone, as one of a Kueue pod group, or with a PodGroup."""
 
 import pytest
-from tests.system.simulation.test_full_engine import REQUESTS, play, queue, times, work
+from tests.system.simulation.test_full_engine import REQUESTS, job, play, queue, times, work
 
 from muster.simulation.scenario.source import ScenarioError
 
@@ -32,6 +32,37 @@ def test_pods_of_a_group_start_together_on_nodes_and_have_their_own_time_limit(t
     ]
     report = play(tmp_path, works, queue("q", 3), engine="fast", nodes=nodes)
     assert times(report) == [("first-0", 0, 100), ("group-0", 100, 160)]
+
+
+def make_job_of(template):
+    """A Job of three pods like this one."""
+    pods = {key: template[key] for key in ("metadata", "spec")}
+    return job(parallelism=3, completions=3, template=pods)
+
+
+@pytest.mark.parametrize(
+    ("make_template", "engine"),
+    [(dict, "fast"), (make_job_of, "fast"), (make_job_of, "full")],
+    ids=["pods", "a Job", "whole"],
+)
+def test_pods_that_keep_apart_have_a_node_each(tmp_path, make_template, engine):
+    """Three pods with anti-affinity to each other wait for a third node."""
+    pools = {"n": 2, "late": 0}
+    template = {"status": {"allocatable": {"cpu": "4"}}}
+    nodes = [{"name": name, "count": count, "template": template} for name, count in pools.items()]
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    group = pod(3, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}})
+    group["metadata"]["labels"]["app"] = "x"
+    changes = [{"at": 50, "scale": {"pool": "late", "count": 1}}]
+    works = [work("a", [10], 100, template=make_template(group))]
+    report = play(tmp_path, works, engine=engine, nodes=nodes, changes=changes)
+    assert times(report) == [("a-0", 50, 150)]
+
+
+def test_a_group_whose_podgroup_says_another_size_is_refused(tmp_path):
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 3}}
+    with pytest.raises(ScenarioError, match=r"work\[0\]\.podGroup\.spec: its minimum is 3, but"):
+        play(tmp_path, [work("a", [10], 100, template=pod(2), podGroup=group)], engine="fast")
 
 
 def test_the_whole_engine_plays_no_groups_of_pods(tmp_path):

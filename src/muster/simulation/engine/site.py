@@ -21,6 +21,7 @@ from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.api.managed.pods import group_size
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
 from muster.api.ours.elastic import Bounds
@@ -432,7 +433,7 @@ async def _read_template(
     job = await _try_out(plane, client, reading, path, document, kind.type)
     meta: ObjectMeta = job.metadata
     try:
-        podsets = integration.podsets(job) if integration is not None else (describe_alike_pods(job),)
+        podsets = integration.podsets(job) if integration is not None else (_describe_group(job),)
     except UnreadableJobError as error:
         raise reading.source.error(f"{path}.{error.path}", error.why) from None
     pod_class = integration.priority_class(job) if integration is not None else job.spec.priority_class_name
@@ -441,8 +442,8 @@ async def _read_template(
     if priority is None:
         raise reading.source.error(path, "names a priority class that no manifest defines")
     group = await _read_group(plane, client, reading, number, meta)
-    if group is not None and kind == POD:
-        podsets = (replace(podsets[0], count=max(podsets[0].count, group.min_members)),)
+    if group is not None and kind == POD and not group_size(meta):
+        podsets = (replace(podsets[0], count=max(group.min_members, 1)),)
     try:
         near = find_constraint(group, sum(podset.count for podset in podsets)) if group is not None else None
     except GangTermsError as error:
@@ -459,6 +460,13 @@ async def _read_template(
     pods = tuple(admit_pod(podset.template, classes.of_pods) for podset in podsets)
     local = f"{meta.namespace}/{queue}" if queue else ""
     return JobTemplate(workload, local, find_end(job), pods, restarts_whole(job), bounds, near)
+
+
+def _describe_group(pod: Pod) -> kueue.PodSet:
+    """Return the podset of a group of pods like this one, whose rules of placement may select their labels."""
+    podset = describe_alike_pods(pod)
+    labelled = replace(podset.template, metadata=ObjectMeta(labels=pod.metadata.labels))
+    return replace(podset, template=labelled)
 
 
 async def _read_group(

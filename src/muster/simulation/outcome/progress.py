@@ -41,7 +41,7 @@ class ProgressReporter:
         took = now - self._began
         share = record.ended / max(record.expected, 1)
         time, jobs = format_span(record.now), f"{len(record):,}"
-        if record.until < inf:
+        if 0 < record.until < inf:
             share = record.now / record.until
             time += f" of {format_span(record.until)}"
         elif record.expected < inf:

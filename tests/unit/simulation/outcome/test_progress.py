@@ -39,6 +39,20 @@ def test_the_line_says_how_many_jobs_are_left_of_a_simulation_that_ends_with_its
     assert run_virtual(simulate()) == ["0s simulated, 4 of 8 jobs, 4 ended, about 2s left, 0 moments/s"]
 
 
+def test_the_line_of_a_simulation_that_ends_as_it_begins():
+    async def simulate():
+        clock = VirtualClock()
+        shown: list[str] = []
+        reporter = ProgressReporter(shown.append, clock)
+        record = SimulationRecord([])
+        record.until = 0.0
+        await clock.sleep(0.5)
+        reporter(record)
+        return shown
+
+    assert run_virtual(simulate())[0].startswith("0s simulated, 0")
+
+
 def test_the_line_counts_simulations_and_the_jobs_that_are_read():
     async def simulate():
         clock = VirtualClock()

@@ -165,7 +165,8 @@ class AskMaker:
         key = job.known.key, number, flavors, domain
         known = self._shapes.get(key)
         if known is None:
-            template = job.known.template.workload.spec.pod_sets[number].template
+            workload = job.known.template.workload
+            template = workload.spec.pod_sets[number].template
             given = [self._flavors[name] for name in flavors]
             labels = {key: value for flavor in given for key, value in flavor.labels.items()}
             spec = replace(
@@ -173,7 +174,9 @@ class AskMaker:
                 node_selector=template.spec.node_selector | labels | dict(domain),
                 tolerations=(*template.spec.tolerations, *(one for flavor in given for one in flavor.tolerations)),
             )
-            known = shape_of(Pod(metadata=template.metadata, spec=spec))
+            # Affinity selects pods of the same namespace.
+            meta = replace(template.metadata, namespace=workload.metadata.namespace)
+            known = shape_of(Pod(metadata=meta, spec=spec))
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             self._shapes[key] = known
