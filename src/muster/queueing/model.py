@@ -280,7 +280,7 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
     @property
     def mode(self) -> Mode:
-        """The worst of the modes of its resources; it applies to the whole podset."""
+        """The worst of the modes of its resources, in the order of `Mode`; it applies to the whole podset."""
         refused = self.reasons or self.error
         return min((choice.mode for choice in self.flavors.values()), default=Mode.NO_FIT if refused else Mode.FIT)
 

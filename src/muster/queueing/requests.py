@@ -39,7 +39,7 @@ class ResourceRules(Struct, frozen=True):
 
     @classmethod
     def of(cls, resources: Resources) -> Self:
-        """Return the rules of a Configuration. Raises `QuantityError`."""
+        """Return the rules of a Configuration's `resources`: exclusions and transformations. Raises `QuantityError`."""
         transformations = {
             rule.input: Transformation(
                 {resource: parse(quantity) for resource, quantity in rule.outputs.items()},

@@ -78,7 +78,10 @@ def _load_certificate(pem: bytes) -> x509.Certificate:
 
 
 def parse_credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
-    """Return a certificate and its key from two PEM texts. Raises `ValueError` with the problem."""
+    """Return a certificate and its key from two PEM texts.
+
+    Raises `ValueError` with the problem, also if the key is not the certificate's.
+    """
     certificate, key = _load_certificate(certificate_pem), load_key(key_pem)
     if not isinstance(key, Key) or key.public_key() != certificate.public_key():
         raise ValueError("the key is not the certificate's, or neither ECDSA nor RSA")

@@ -330,7 +330,10 @@ class Client:
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
     async def raw(self, request: Request) -> Response:
-        """Send any request, and return the response. Raises `ApiError` if the server refuses it."""
+        """Send any request, and return the response.
+
+        Raises `ApiError` if the server refuses it, `TransportError` if no response comes or it exceeds the limits.
+        """
         response = await self.transport.request(request)
         if self._limits is not None:
             self._limits.admit(response.body)

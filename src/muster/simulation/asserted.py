@@ -149,7 +149,7 @@ def _check_names(
 
 
 def _list_priorities(reading: Reading, site: Site, record: SimulationRecord) -> list[range]:
-    """Return the priorities that jobs may have, in order."""
+    """Return the priorities that jobs may have, as ranges in ascending order; a single priority is a range of one."""
     usual = {name: one.workload.spec.priority or 0 for name, one in site.templates.items()}
     of_state = {range(one, one + 1) for one in record.list_priorities()}
     return sorted(list_priorities(reading, usual) | of_state, key=lambda each: (each.start, each.stop))

@@ -10,7 +10,10 @@ class BasicSchedulingPolicy(Struct):
 
 
 class GangSchedulingPolicy(Struct):
-    """The policy that schedules the pods of a group together."""
+    """The policy that schedules the pods of a group together.
+
+    min_count: the least number of pods of the group that may start.
+    """
 
     min_count: Required[Int32] = 0
 

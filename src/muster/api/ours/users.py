@@ -38,7 +38,7 @@ def short_user(name: str) -> str:
 
 
 def is_user(query: str, name: str) -> bool:
-    """Return whether `query` is the full or the short name of an API user."""
+    """Return whether `query` is the full name of an API user, or the short name that `short_user` returns."""
     return query in (name, short_user(name))
 
 

@@ -212,5 +212,5 @@ def user_or_group_id(value: int) -> Messages:
 
 
 def check_prefix(rule: NameRule, value: str) -> Messages:
-    """Check the prefix of a generated name, which may end with a dash."""
+    """Return what is wrong with the prefix of a generated name, which may end with a dash; empty if it is valid."""
     return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

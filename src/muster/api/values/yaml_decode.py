@@ -56,10 +56,10 @@ class Repeated(NamedTuple):
 
 
 def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
-    """Decode the only document of a text. Return its value and the repeated keys.
+    """Decode the only document of a text. Return its value, which is None without a document, and the repeated keys.
 
     Raises:
-        ValueError: the text is no valid document.
+        ValueError: the text is no valid document, or has several documents.
     """
     # A text that is no JSON may be YAML. The YAML decoder also reports the error and its position.
     with suppress(ValueError, msgspec.DecodeError, RecursionError):

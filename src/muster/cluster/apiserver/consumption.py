@@ -1,7 +1,9 @@
 """Answer `metrics.k8s.io`: the current usage of nodes and pods, as `kubectl top` shows it.
 
-Nothing is stored, and nothing is measured between requests. An answer is the difference of two readings, and the second
-reading is made during the request. Nodes on other machines have no readings.
+Nothing is written to the store, and nothing is measured between requests. CPU is the difference of two readings, and
+memory is the value of the second. The second reading is made during the request, or was made for another request less
+than a second ago. The first is the last reading of an earlier request. If that is older than a minute, the first
+reading is made now, and the answer takes a second. Nodes on other machines are left out.
 """
 
 import asyncio

@@ -28,7 +28,11 @@ _UNKNOWN_JOB_SECONDS = 1.0
 
 
 class Orphans:
-    """The part of the Job controller that releases orphaned pods. Its keys are the keys of pods."""
+    """The part of the Job controller that removes the tracking finalizer from orphaned pods.
+
+    The Job of an orphan is deleted or has ended; or the pod has no owner, and no running Job adopts it. The keys of
+    the queue are the keys of pods.
+    """
 
     def __init__(
         self, manager: Manager, jobs: Informer[Job], pods: Informer[Pod], writer: Writer, name: str, manages: str

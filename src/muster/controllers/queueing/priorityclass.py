@@ -25,6 +25,7 @@ class PriorityClassController(Reconciler):
         self._controller.watch(self._classes, when=_has_new_value)
 
     async def _reconcile(self, key: str) -> Result:
+        """Write the value of a WorkloadPriorityClass into its unfinished Workloads that have another priority."""
         priority_class = self._classes.get(key)
         if priority_class is None:
             return None

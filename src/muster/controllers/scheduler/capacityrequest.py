@@ -1,7 +1,7 @@
 """Request nodes for a gang from an autoscaler, by a ProvisioningRequest that counts pods of each template.
 
-A request is created when a gang has lacked room for a moment, and deleted when the gang starts or is deleted. Its spec
-cannot be changed: when the need changes, the old request is deleted first, with its templates.
+A request is created when a gang has lacked room for two seconds, and deleted when the gang starts or is deleted. Its
+spec cannot be changed: when the need changes, the old request is deleted first, with its templates.
 """
 
 from collections import Counter

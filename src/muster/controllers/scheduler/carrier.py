@@ -47,7 +47,7 @@ class Carriers:
 
     find: returns a gang's carrier from the cache, by source and key; None if there is none. A stale carrier causes at
     most a conflict.
-    jobs: returns the Jobs that count done pods of a gang, by the gang's key.
+    jobs: returns the Jobs that count done pods of a gang, by the gang's key; none if the carrier counts them itself.
     """
 
     def __init__(

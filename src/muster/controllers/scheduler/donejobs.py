@@ -23,7 +23,10 @@ class DoneJobs:
         self._jobs = manager.informer(JOB, indexes={_BY_GANG: self._find_keys})
 
     def of(self, key: str) -> Collection[Job]:
-        """Return the Jobs that count done pods of a gang."""
+        """Return the Jobs that count done pods of a gang, by the gang's key.
+
+        Return none if the gang's carrier counts them itself, as a Job does.
+        """
         return self._jobs.by(_BY_GANG, key)
 
     def on_change(self, changed: Callable[[str], None]) -> None:

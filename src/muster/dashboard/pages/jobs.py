@@ -136,7 +136,10 @@ def parse_labels(selector: str) -> LabelMatcher:
 
 
 def list_users(rows: Iterable[Row]) -> list[str]:
-    """Return the sorted names of the users who have jobs; short unless two users have the same short name."""
+    """Return the sorted names of the users who have jobs.
+
+    A name is short unless another user has the same short name.
+    """
     names = _list_values(rows, "owner")
     counts = Counter(map(short_user, names))
     return sorted(name if counts[short_user(name)] > 1 else short_user(name) for name in names)

@@ -123,7 +123,13 @@ class Even(Struct, frozen=True):
         return closed
 
     def quotas(self, room: Ints, pods: int) -> Ints:
-        """Return pods for the places with the fewest pods first. A place without room limits all other places."""
+        """Return how many of the pods each place gets, the places with the fewest pods first.
+
+        No place is filled to more than `max_skew` pods above the lowest number that the eligible places can reach. So
+        an eligible place without room limits all others.
+
+        room: the number of pods that fit in each place.
+        """
         highest = self._find_fewest(self.counts + room) + self.max_skew
         most = np.clip(highest - self.counts, 0, room)
         if int(most.sum()) <= pods:

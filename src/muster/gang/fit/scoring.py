@@ -53,7 +53,7 @@ def compute_worths(capacity: Capacity, shape: Shape, extra_use: Ints | None, mos
 
 
 def _scale_scores(score: Ints) -> Ints:
-    """Return the scores scaled to the range from 0 to 100."""
+    """Return the scores scaled so that the lowest is 0 and the highest is 100; all 0 if they are equal."""
     least, spread = score.min(), score.max() - score.min()
     scaled: Ints = (score - least) * 100 // spread if spread else np.zeros_like(score)
     return scaled

@@ -290,7 +290,7 @@ class _Room:
                     free[node] -= sign * amount
 
     def _count_lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
-        """Return how many pods of the shape fitted before and no longer fit, by node."""
+        """Return how many fewer pods of the shape fit now than at the last count, for each node that loses any."""
         fits, rows = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
         now = {node: max(0, min(free[node] // wanted for free, wanted in rows)) for node in nodes if fits[node]}
         return {node: fits[node] - count for node, count in now.items() if count < fits[node]}

@@ -120,7 +120,7 @@ class QuotaState(Struct, frozen=True, gc=False):
 
     @property
     def stopped(self) -> bool:
-        """Whether the Workload's pods do not run, or are about to end."""
+        """Whether the Workload waits for quota, for checks or for its release, or is being evicted."""
         return self.word in ("Queued", "Checking", "Evicting", "Held")
 
     @property

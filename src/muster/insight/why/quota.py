@@ -106,7 +106,7 @@ def _describe_stopped(readings: JobReadings) -> list[str]:
 
 
 def _describe_eviction(readings: JobReadings) -> list[str]:
-    """Return a line that says why the job lost its quota; [] if it has not lost it since its admission."""
+    """Return a line that says why the job lost its quota; [] if it was never evicted, or has got quota since."""
     evicted = find_true(readings.workload.status.conditions, EVICTED) if readings.workload is not None else None
     if evicted is None:
         return []

@@ -126,5 +126,5 @@ def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
 
 
 def birth_annotations(world: World) -> dict[str, str]:
-    """Return the annotations of a new pod, which record this world and that its worker starts in it."""
+    """Return the annotations of a new pod, which record this world (size and epoch) as the one its worker starts in."""
     return make_world_annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}

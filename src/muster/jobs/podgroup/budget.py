@@ -39,7 +39,7 @@ def _make_label(group: GroupReference | PodGroup) -> dict[str, str]:
 
 
 def needs_budget(group: PodGroup) -> bool:
-    """Return whether the group requests a disruption budget."""
+    """Return whether the group's annotation requests a disruption budget, and a label can hold the group's name."""
     return group.meta.annotations.get(DISRUPTION_BUDGET_ANNOTATION) == "true" and bool(_make_label(group))
 
 

@@ -36,9 +36,10 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """The controller that writes ClusterQueues' quotas from the quotas of their workers. A `Manager` runs it.
+    """The controller that sets the quotas of a manager's ClusterQueues to the sums of the quotas of their workers.
 
-    It watches the queues of workers only if some MultiKueueConfig requests that.
+    It does so for each ClusterQueue whose MultiKueueConfig requests that. Only if there is one, it watches the queues
+    of workers.
     """
 
     name = "multikueue_clusterqueue"

@@ -565,7 +565,10 @@ class Queues:
         return find_foreigner(pending.spec, workload) if pending is not None and pending.spec is not None else None
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
-        """Put workloads into their classes again, or remove them, because their obstacles may have changed."""
+        """Find the obstacles of waiting workloads again, and put the workloads that may be tried into their classes.
+
+        The others, which have an obstacle or are in their backoff, leave their class: they wait, but are not tried.
+        """
         for waiter in waiters:
             selected = self._is_selected(pending, waiter.workload.namespace)
             waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)

@@ -136,7 +136,9 @@ class Accounts:
     def settle(self, local_queue: str, workload: str, current: Mapping[str, float], now: datetime) -> None:
         """Move a workload's penalty into the consumed usage, because later samples measure the workload itself.
 
-        current: the LocalQueue's usage since the last sample, which is added, too.
+        The LocalQueue's usage since the last sample is added, too.
+
+        current: the amounts in use in that time, not multiplied by the time.
         """
         account = self._accounts.get(local_queue)
         if account is not None and (penalty := account.penalties.get(workload)) is not None:
@@ -146,9 +148,11 @@ class Accounts:
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> RecentUsage:
-        """Add the LocalQueue's usage since the last sample; return the account.
+        """Add a LocalQueue's usage since the last sample to its account, whose older usage decays; return the account.
 
-        current: the usage in that time. If the clock was set back, nothing is added.
+        current: the amounts in use in that time, not multiplied by the time.
+
+        If the clock was set back, nothing is added.
         """
         old = self._accounts.get(local_queue, RecentUsage(now))
         consumed = self._decay.decay_usage(old.consumed, current, now - old.updated)

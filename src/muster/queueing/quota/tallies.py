@@ -63,7 +63,7 @@ class Tallies:
         self.owners.setdefault(workload.owner, WorkloadSums()).count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
-        """Remove a workload that released its quota."""
+        """Remove a workload that released its quota from all sums: total, of its LocalQueue, and of its user."""
         self.total.count(workload, -1)
         for tallies, name in ((self.local, workload.local_queue), (self.owners, workload.owner)):
             tally = tallies[name]

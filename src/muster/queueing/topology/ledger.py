@@ -33,8 +33,9 @@ _Key = tuple[str, tuple[str, ...]]
 class FlavorDomains(Struct, frozen=True, eq=False):
     """The nodes of a flavor, divided by the levels of its Topology.
 
-    levels: the levels from the widest.
-    inside: the flavor's nodes, by index.
+    levels: the domains of each level, the widest level first.
+    inside: whether each node counts for the flavor, by node index: it is ready, not cordoned, and has the flavor's
+    labels and a label for each level.
     by_node: whether the lowest domains are single nodes.
     """
 

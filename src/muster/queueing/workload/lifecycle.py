@@ -162,7 +162,7 @@ def _decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifec
         return _explain_wait(plan, workload, around, now)
     if not is_true(plan.status.conditions, EVICTED):
         plan = _continue_holding(plan, workload, around, now)
-    # Admission may run only after the backoff ends.
+    # When a backoff has ended, admission may reserve quota before its `requeueAt` is removed here.
     return plan if is_true(plan.status.conditions, EVICTED) else _end_backoff(plan, now)
 
 

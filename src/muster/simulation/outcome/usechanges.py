@@ -34,7 +34,7 @@ class QuotaUse(NamedTuple):
 class Demand(NamedTuple):
     """The changes of the amounts that running jobs request.
 
-    changes: the changes for each of `resources`; their rows are the numbers of queues.
+    changes: for each of `resources`, its changes; the number of an amount (`rows`) is the number of its queue.
     """
 
     resources: Sequence[str]

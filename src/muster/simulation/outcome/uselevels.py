@@ -89,19 +89,27 @@ def _choose_rows(changes: AmountChanges, chosen: Sequence[bool]) -> AmountChange
 
 
 def _find_levels(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
-    """Return the levels of the sum of amounts from 0 to `end`, while the sum of what is available is above 0."""
+    """Return the successive sums of amounts from 0 to `end`, with the seconds that each lasted.
+
+    The time in which nothing is available is left out.
+    """
     values, _, seconds = _sum_while_available(amounts, available, end)
     return Levels(values, seconds, seconds)
 
 
 def _find_shares(amounts: AmountChanges, available: AmountChanges, end: float) -> Levels:
-    """Return the levels of the sum of amounts, divided by the sum of what is available, while that is above 0."""
+    """Return the successive sums of amounts, each divided by the sum of what is available then.
+
+    The time in which nothing is available is left out.
+    """
     values, wholes, seconds = _sum_while_available(amounts, available, end)
     return Levels(values / wholes, seconds, seconds * wholes)
 
 
 def _sum_while_available(amounts: AmountChanges, available: AmountChanges, end: float) -> tuple[Floats, Floats, Floats]:
     """Return the sums of amounts and of what is available, and for how many seconds they lasted, from 0 to `end`.
+
+    The time in which nothing is available is left out.
 
     end: in seconds from the start of the simulation.
     """

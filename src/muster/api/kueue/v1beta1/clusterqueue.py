@@ -80,7 +80,7 @@ class ClusterQueuePendingWorkload(Struct):
 
 
 class ClusterQueuePendingWorkloadsStatus(Struct):
-    """The first workloads that wait, which are no longer reported.
+    """The first workloads that wait. Obsolete: no controller sets it.
 
     cluster_queue_pending_workload: the workloads.
     last_change_time: when the list last changed.
@@ -99,7 +99,7 @@ class ClusterQueueStatus(Struct):
     pending_workloads: the number of workloads that wait.
     reserving_workloads: the number of workloads that hold quota.
     admitted_workloads: the number of admitted workloads that are not finished.
-    pending_workloads_status: the first workloads that wait, which are no longer reported.
+    pending_workloads_status: the first workloads that wait. Obsolete: no controller sets it.
     fair_sharing: the share of the ClusterQueue in fair sharing.
     """
 

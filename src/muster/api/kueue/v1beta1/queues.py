@@ -24,7 +24,7 @@ class TopologyInfo(Struct):
 
 
 class LocalQueueFlavorStatus(Struct):
-    """A flavor that the LocalQueue's workloads can get, which is no longer reported.
+    """A flavor that the LocalQueue's workloads can get. Obsolete: no controller sets it.
 
     name: the flavor.
     resources: the resources of the flavor.
@@ -49,7 +49,7 @@ class LocalQueueStatus(Struct):
     admitted_workloads: the number of admitted workloads that are not finished.
     flavors_reservation: the reserved quota by flavor.
     flavor_usage: the quota of admitted workloads by flavor.
-    flavors: the flavors that its workloads can get, which are no longer reported.
+    flavors: the flavors that its workloads can get. Obsolete: no controller sets it.
     fair_sharing: the share of the LocalQueue in fair sharing.
     """
 

@@ -27,9 +27,10 @@ _MOST_OF_ANNOTATIONS = 256 << 10
 
 
 def read_environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """Return the variables of the workers: from files, then from NAME=VALUE pairs, which override the files.
+    """Return the variables of the workers: from files of NAME=VALUE lines, then from pairs, which override the files.
 
-    A NAME without a value is copied from the environment of this command. Raises `click.BadParameter`.
+    A pair is NAME=VALUE, or only a NAME, whose value is copied from the environment of this command. Raises
+    `click.BadParameter` if that NAME is not set, or if a file cannot be read or parsed.
     """
     variables: dict[str, str] = {}
     for file in files:

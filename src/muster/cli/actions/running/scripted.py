@@ -99,9 +99,9 @@ def _is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
 
 
 def _parse_words(command: click.Command, ctx: click.Context, place: str, words: Sequence[str]) -> click.Context:
-    """Parse the options in a line of the script; return a context with their values. Raises `click.UsageError`.
+    """Parse options of the script; return a context with their values. Raises `click.UsageError`.
 
-    place: the name of the script and the line, for errors.
+    place: the name of the script, and the line if all options are of one line, for errors.
     """
     within = click.Context(command, ctx.parent, ctx.info_name, help_option_names=[])
     try:

@@ -82,7 +82,7 @@ class Keeping:
             self._remover.add(self._states.left_over(jobs))
 
     def _is_job_live(self, record: PodRecord) -> bool:
-        """Return whether the pod's Job or JobSet exists and is not being deleted."""
+        """Return whether the pod's Job or JobSet exists and is not being deleted; False for a pod without one."""
         if not record.job:
             return False
         jobs = (job.metadata for informer in self._jobs for job in informer.all())

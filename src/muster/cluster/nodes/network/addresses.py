@@ -34,9 +34,10 @@ class Addresses:
         return address
 
     def restore(self, uid: str, address: str) -> bool:
-        """Assign a pod its former address; return False if that is not possible.
+        """Let a pod have its former address; return False if that is not possible.
 
-        The address may be out of range or assigned to another pod, or the pod may have another address already.
+        The address may be out of range or assigned to another pod, or the pod may have another address already. If the
+        pod has this address already, return True.
         """
         if (
             not _is_in_range(address)

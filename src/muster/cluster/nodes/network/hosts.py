@@ -74,9 +74,11 @@ def render(pod: Pod, address: str, shared: str) -> str:
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:
     """Return the lines that the hosts files of all pods in a circle have in common.
 
-    These are the names of unfinished pods and of Services, then the machine's own names.
+    These are the names of unfinished pods and of Services, then the machine's own names. A pod of another circle has no
+    short name.
 
-    peers: all pods with addresses.
+    circle: the pods of one controller in one namespace.
+    peers: all pods with addresses, also those of other circles.
     machine: the text of the machine's own hosts file.
     """
     alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_make_sort_key)

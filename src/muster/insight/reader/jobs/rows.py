@@ -303,7 +303,9 @@ async def _read_positions(
 
 
 async def _find_quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """Return the UIDs of the jobs that are in no queue; an empty set if the user may not list LocalQueues.
+    """Return the UIDs of the jobs that are in no queue.
+
+    The set is empty if the cluster does not serve LocalQueues, or the user may not list them.
 
     queued: the UIDs of the jobs that have a Workload.
     """

@@ -26,7 +26,7 @@ async def read_quota_room(client: Client, memo: Memo) -> QuotaRoom | None:
         return None
     cohorts = await list_or_none(client, COHORT) or []
     flavors, nodes = [], None
-    if any(map(is_member, queues)):
+    if any(map(is_member, queues)):  # the quota of one follows the nodes, or is a part of such a quota
         flavors, nodes = await list_or_none(client, RESOURCE_FLAVOR) or [], await list_or_none(client, NODE_LINES)
     inputs = nodes is None, *queues, *cohorts, *flavors, *(nodes or ())
     return memo.recall("quota room", "", inputs, lambda: QuotaRoom(queues, cohorts, flavors, nodes))

@@ -196,7 +196,7 @@ class _Classical:
         threshold = inf if self._rules.threshold is None else self._rules.threshold + 1
         # Below this priority a workload may be preempted even if the incoming workload then borrows.
         self._while_borrowing = min(request.workload.priority, threshold) if self._rules.while_borrowing else -inf
-        # Whether workloads over which the incoming workload has no advantage could be preempted if it did not borrow.
+        # Whether workloads over which the incoming workload has no advantage (`_Source`) may be preempted at all.
         self._equals_count = self._rules.while_borrowing or self._is_under_nominal()
         others = [source for source in self._find_borrowers() if self._has_candidate(source)]
         self._nearer = [source for source in others if source.advantage]
@@ -294,7 +294,10 @@ class _Classical:
             nodes.extend(child for child in reversed(self._request.borrowers(node)) if child is not visited)
 
     def _is_under_nominal(self) -> bool:
-        """Return whether the preemptor's ClusterQueue is below its nominal quota of every contested resource."""
+        """Return whether the preemptor's ClusterQueue is below its nominal quota of every contested resource.
+
+        The preemptor itself does not count.
+        """
         queue = self._queue
         return all(queue.usage.get(fr, 0) < queue.quota(fr).nominal for fr in self._request.contested)
 

@@ -67,7 +67,8 @@ def fair_victims(tree: Tree, request: PreemptionRequest, fair: FairSharing) -> S
 def _find_queues(tree: Tree, request: PreemptionRequest) -> Iterator[tuple[Node, PreemptionPolicy]]:
     """Yield the ClusterQueues with candidates, each with its policy.
 
-    These are the workload's own ClusterQueue, and the ClusterQueues of the same tree that borrow a contested resource.
+    These are the workload's own ClusterQueue, and the ClusterQueues of the same tree that borrow a contested resource,
+    that is, one that is short.
     """
     own = tree.queues[request.workload.queue]
     rules = own.policy.preemption
@@ -334,9 +335,11 @@ class _Search:
         return True
 
     def _refuse(self, queue: Node, streams: Mapping[Node, _CandidateStream]) -> None:
-        """Keep protected candidates of other sides for the second strategy, if its result may still differ.
+        """Keep the first remaining candidate of each ClusterQueue below the common Cohort for the second strategy.
 
-        It differs only if the preemptor's own share shrinks, because candidates of its own side were refused.
+        Keep none if the preemptor's side (`_find_sides`) is only its own ClusterQueue, because the share of that side
+        cannot shrink any more. The share of a larger side shrinks if the second strategy takes candidates of that side
+        that the first strategy left. Then the rules may allow other victims.
         """
         mine, _ = self._find_sides(queue)
         if mine is self._own or mine.parent is None:

@@ -234,6 +234,8 @@ class Machines:
         """Record a gang on nodes on which it runs since `started`, without checking that it fits.
 
         Unknown nodes are ignored.
+
+        started: in seconds since the epoch.
         """
         known = {
             shape: tuple(one for one in nodes if self.capacity.index_of(one[0]) is not None)
