@@ -50,9 +50,9 @@ def test_an_interrupt_stops_between_two_moments(file: Path, monkeypatch: pytest.
     """An interrupt comes before the first start is recorded. The report has that start, and no later job."""
     record_start = SimulationRecord.start
 
-    def start(record: SimulationRecord, *values: Any) -> None:
+    def start(record: SimulationRecord, *values: Any, **more: Any) -> None:
         signal.raise_signal(signal.SIGINT)
-        record_start(record, *values)
+        record_start(record, *values, **more)
 
     monkeypatch.setattr(SimulationRecord, "start", start)
     done = CliRunner().invoke(command, [str(file), "--report", str(file.parent / "out")])
