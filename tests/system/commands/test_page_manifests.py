@@ -17,7 +17,10 @@ Json = dict[str, Any]
 
 DOCS = Path(__file__).parents[3] / "docs"
 # Blocks of YAML, and what shells write to files or pass on; programs are left out.
-BLOCK = re.compile(r"^```yaml\n(.*?)^```|(?<!\.py )(?<!\.toml )(?<!\.sh )(?<!Snakefile )<<'?END'?\n(.*?)^END\n", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(
+    r"^```yaml\n(.*?)^```|(?<!\.py )(?<!\.toml )(?<!\.sh )(?<!Snakefile )<<'?END'?\n(.*?)^END\n",
+    re.MULTILINE | re.DOTALL,
+)
 # No object of a cluster: files that a program reads, and parts of manifests.
 FILES = ("config.kueue.x-k8s.io/", "audit.k8s.io/", "muster.dev/v1alpha1")
 
