@@ -61,7 +61,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
     def is_of(self, owner: OwnerReference) -> bool:
-        """Return whether a reference's owner is of this kind, by API group and kind."""
+        """Return whether a reference's owner is of this kind, by API version (with the group) and kind."""
         return owner.kind == self.kind and owner.api_version == self.api_version
 
     def refer_to_owner(self, meta: ObjectMeta) -> OwnerReference:

@@ -1,4 +1,4 @@
-"""The delays that the controllers of Jobs, of JobSets and of Volcano's Jobs share."""
+"""How long the controllers of Jobs, of JobSets and of Volcano's Jobs delay a write or a reconcile."""
 
 # Updates for display only, such as the counts of running and ready pods, wait this long, so that several share a write.
 SHOW_SECONDS = 0.1

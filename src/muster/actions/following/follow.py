@@ -462,7 +462,7 @@ class _Watched(Struct, frozen=True):
 class _QuietInformer(Informer[T]):
     """An informer that does not report an unreachable server or invalid credentials, because the follower does.
 
-    If the user may list but not watch the kind, the next list reports errors.
+    If the user may list but not watch the kind, it reports the refusal once, and lists the kind repeatedly.
     """
 
     def _report(self, error: ApiError | TransportError) -> None:

@@ -116,7 +116,7 @@ async def _hold_conversation(tunnel: Tunnel, protocol: str, end: Wire) -> None:
 
 
 class _End:
-    """The server's end of a conversation; an empty message from the client closes it."""
+    """The server's end of a two-way exchange of messages with a client in this process; an empty message from the client closes it."""
 
     def __init__(self, to_server: asyncio.Queue[bytes], to_client: asyncio.Queue[bytes]) -> None:
         self._to_server = to_server
@@ -134,7 +134,7 @@ class _End:
 
 
 class _Caller:
-    """The client's end of a conversation."""
+    """The client's end of a two-way exchange of messages with a function of the server (`Conversation`)."""
 
     def __init__(
         self, to_server: asyncio.Queue[bytes], to_client: asyncio.Queue[bytes], task: asyncio.Task[None]

@@ -269,7 +269,7 @@ class Queues:
         return pending is not None and pending.is_behind(workload, place(workload))
 
     def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
-        """Return whether a workload is certainly tried after another one of its ClusterQueue, which need not wait."""
+        """Return whether a workload is certainly tried after `other`, of the same ClusterQueue, which may no longer wait."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None

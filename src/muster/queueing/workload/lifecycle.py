@@ -256,7 +256,7 @@ def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
 
 
 def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """Return the plan that evicts an inactive workload, and resets its backoff and its condition DeactivationTarget."""
+    """Return the plan that evicts an inactive workload, clears its backoff, and removes its DeactivationTarget."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
         cause, message = "", DEACTIVATED_MESSAGE

@@ -135,7 +135,12 @@ def _make_sort_key(peer: Peer) -> tuple[str, int, str]:
 
 
 def _filter_machine_lines(machine: str, hidden: set[str]) -> list[str]:
-    """Return the lines of the machine's hosts file, without comments and hidden names."""
+    """Return the lines of the machine's hosts file, without comments and hidden names.
+
+    Lines without other names are left out.
+
+    machine: the text of the file.
+    """
     lines = []
     for line in machine.splitlines():
         address, *names = line.partition("#")[0].split() or [""]

@@ -50,7 +50,7 @@ class Passing:
         return pods > self._count_spare(head, *of_head)
 
     def _count_spare(self, head: Head, shape: Shape, pods: int) -> int:
-        """Return how many additional pods of the head's shape fit at the time at which the head may start."""
+        """Return how many pods of the head's shape fit beside the head's own `pods` when the head may start."""
         reservation, version = head.reservation, self._capacity.version
         if self._spare_since[0] is not reservation or self._spare_since[1] != version:
             self._spare = int(room_of(self._capacity, shape, extra_use=reservation.room).sum()) - pods
