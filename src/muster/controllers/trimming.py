@@ -1,8 +1,9 @@
 """Trim the objects that the engine caches, so that a big cluster fits in memory.
 
-Equal parts of different objects are stored once. Against a real API server, a pod that has a node loses
-fields on which no decision depends: most fields of its containers, volumes that do not restrict its nodes, and details
-of its status. Pods without a node, and pods that queue by themselves, are not trimmed, because the scheduler reads all of their spec and Workloads are created from them.
+Equal parts of different objects are stored once. Against a real API server, a pod that has a node loses fields on which
+no decision depends: most fields of its containers, volumes that do not restrict its nodes, and details of its status.
+Pods without a node, and pods that queue by themselves, are not trimmed, because the scheduler reads all of their spec
+and Workloads are created from them.
 """
 
 from collections.abc import Iterable

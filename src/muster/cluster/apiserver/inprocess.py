@@ -116,7 +116,7 @@ async def _hold_conversation(tunnel: Tunnel, protocol: str, end: Wire) -> None:
 
 
 class _End:
-    """The server's end of a two-way exchange of messages with a client in this process; an empty message from the client closes it."""
+    """The server's end of a `Conversation`; an empty message from the client closes it."""
 
     def __init__(self, to_server: asyncio.Queue[bytes], to_client: asyncio.Queue[bytes]) -> None:
         self._to_server = to_server
