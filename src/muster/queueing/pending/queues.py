@@ -269,7 +269,7 @@ class Queues:
         return pending is not None and pending.is_behind(workload, place(workload))
 
     def is_after(self, workload: WorkloadInfo, other: WorkloadInfo) -> bool:
-        """Return whether a workload is certainly tried after `other` of its ClusterQueue, which may not wait any more."""
+        """Return whether a workload is certainly tried after `other` of its queue, which need not wait any more."""
         pending = self._pending.get(workload.queue)
         return (
             pending is not None
