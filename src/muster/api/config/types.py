@@ -3,7 +3,7 @@
 
 The structs have the fields and the defaults of v1beta2. `written` converts a file of either version to them. All
 durations are in nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all
-rules.
+rules. `unread` lists the fields that Kueue's files may have, and that the engine does not read.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
@@ -51,7 +51,7 @@ class Webhook(Struct):
 
     port: the port of the HTTPS server that the API server calls.
     host: the address on which the server listens; all addresses if empty.
-    cert_dir: not read, but allowed in files for Kueue; the certificate comes from a Secret.
+    cert_dir: a folder with the certificate of the server.
     """
 
     port: int = 9443
@@ -137,8 +137,8 @@ class LeaderElection(Struct):
 class Controller(Struct):
     """The concurrency of the controllers (`Job.batch: 5`), and how long caches may take to fill.
 
-    group_kind_concurrency: the number of workers by kind; not read.
-    cache_sync_timeout: the time limit of the first lists, in nanoseconds; not read.
+    group_kind_concurrency: the number of workers by kind.
+    cache_sync_timeout: the time limit of the first lists, in nanoseconds.
     """
 
     group_kind_concurrency: dict[str, int] = {}
@@ -619,7 +619,7 @@ class CommonSettings(Struct):
     """The settings that are the same in every version.
 
     namespace: the namespace of the engine, which has its Lease, its Secrets and kubeconfigs.
-    pprof_bind_address: the address that serves profiles; not read.
+    pprof_bind_address: the address that serves profiles.
     manage_jobs_without_queue_name: whether jobs without a queue are managed too: they stay suspended until they
         get a queue.
     managed_jobs_namespace_selector: the namespaces whose jobs and pods are managed; by default all but `kube-system`
