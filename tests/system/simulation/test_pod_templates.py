@@ -65,6 +65,14 @@ def test_a_group_whose_podgroup_says_another_size_is_refused(tmp_path):
         play(tmp_path, [work("a", [10], 100, template=pod(2), podGroup=group)], engine="fast")
 
 
+def test_a_podgroup_alone_has_no_pods(tmp_path):
+    group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 3}}
+    with pytest.raises(
+        ScenarioError, match="a PodGroup cannot be simulated: name it as podGroup, with"
+    ):
+        play(tmp_path, [work("a", [10], 100, template=group)], engine="fast")
+
+
 def test_the_whole_engine_plays_no_groups_of_pods(tmp_path):
     with pytest.raises(ScenarioError, match=r"work\[0\]\.template\.kind: groups of pods are simulated by the fast"):
         play(tmp_path, [work("a", [10], 100, queue="q", template=pod(3))], queue("q", 3), engine="full")

@@ -93,7 +93,7 @@ def replace_node(
     pods = _count_pods(remaining, number, len(room))
     count = lost_of(places, lost)
     request, last = podset.topology or ANYWHERE, len(field.levels) - 1
-    # Of the slices that the lost node leaves incomplete, the narrowest decide.
+    # The narrowest of the slices that the lost node leaves incomplete decide.
     broken = next(((level, size) for level, size in request.slices[::-1] if count % size), None)
     ask = ask_of(request, flavor.levels or (), count, leader=False) if broken is None else None
     if not isinstance(ask, search.SearchParameters):

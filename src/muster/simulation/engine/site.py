@@ -41,6 +41,7 @@ from muster.controllers.integrations.table import INTEGRATIONS
 from muster.gang.order.ends import EndTime
 from muster.gang.topology import TopologyConstraint
 from muster.insight.forecasts.nodestate import node_at_best
+from muster.jobs.podgroup.record import KINDS as PODGROUP_KINDS
 from muster.jobs.podgroup.record import PodGroup, read
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
@@ -429,7 +430,8 @@ async def _read_template(
     kind = _find_kind(plane, document, partial(reading.source.error, path))
     integration: Integration[Any] | None = next((one for one in INTEGRATIONS if one.kind == kind), None)
     if integration is None and kind != POD:
-        raise reading.source.error(path, f"a {kind.kind} cannot be simulated")
+        hint = ": name it as podGroup, with a Pod as template" if kind in PODGROUP_KINDS else ""
+        raise reading.source.error(path, f"a {kind.kind} cannot be simulated{hint}")
     job = await _try_out(plane, client, reading, path, document, kind.type)
     meta: ObjectMeta = job.metadata
     try:
