@@ -67,9 +67,7 @@ def test_a_group_whose_podgroup_says_another_size_is_refused(tmp_path):
 
 def test_a_podgroup_alone_has_no_pods(tmp_path):
     group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "spec": {"minMember": 3}}
-    with pytest.raises(
-        ScenarioError, match="a PodGroup cannot be simulated: name it as podGroup, with"
-    ):
+    with pytest.raises(ScenarioError, match="a PodGroup cannot be simulated: name it as podGroup, with"):
         play(tmp_path, [work("a", [10], 100, template=group)], engine="fast")
 
 
