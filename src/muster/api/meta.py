@@ -115,7 +115,10 @@ class ObjectMeta(Struct):
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     """Return the reference to the owner that manages the object; None if there is none."""
-    return next((owner for owner in meta.owner_references if owner.controller), None)
+    for owner in meta.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 class ListMeta(Struct):

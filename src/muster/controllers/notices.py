@@ -36,7 +36,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of, make_reference
+from muster.runtime.objects import ignores_status, key_of, make_reference
 from muster.runtime.refusals import ignoring, is_refusal
 
 WORKERS = 4
@@ -164,6 +164,7 @@ class NoticeController(Reconciler):
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
 
+@ignores_status
 def _list_jobs(pod: Pod) -> tuple[str, ...]:
     """Return the key of the job about which the pod sends a notice; empty for any other pod."""
     name = pod.metadata.annotations.get(NOTICE_JOB_ANNOTATION, "")

@@ -17,6 +17,7 @@ from msgspec.structs import astuple, replace
 from muster.api.core import Container, ContainerStatus, Pod, PodStatus
 from muster.api.kueue import Workload
 from muster.api.managed.pods import WORDS
+from muster.api.meta import ObjectMeta
 from muster.gang.shapes import restricts_nodes
 from muster.runtime.objects import remove_managed_fields
 
@@ -40,23 +41,36 @@ class ObjectSharer:
     def __init__(self) -> None:
         self._shared: dict[tuple[type, bytes], Any] = {}
 
-    def __call__(self, obj: T) -> T:
-        """Return the object without managedFields. The parts of a Pod or Workload are shared with equal ones."""
+    def __call__(self, obj: T, old: T | None = None) -> T:
+        """Return the object without managedFields.
+
+        It shares its metadata and its spec with its previous state if they are equal. The parts of a Pod or Workload
+        are also shared with other objects that have equal parts.
+
+        old: the previous state, as this function returned it; None if there is none.
+        """
         reduced: Any = remove_managed_fields(obj)
         if isinstance(reduced, Pod | Workload):
-            meta = reduced.metadata
-            meta = replace(
-                meta,
-                labels=_share_words(meta.labels),
-                annotations=_share_words(meta.annotations),
-                owner_references=self._share(meta.owner_references),
-                namespace=intern(meta.namespace),
-                generate_name=intern(meta.generate_name),
-                finalizers=_share_list(meta.finalizers),
-            )
-            spec, status = self._share_parts(reduced.spec), self._share_parts(reduced.status)
-            reduced = replace(reduced, metadata=meta, spec=spec, status=status)
+            reduced = self._share_all(reduced, old if old is not None else type(reduced)())
+        elif old is not None and not isinstance(reduced, dict):
+            reduced = _share_source(reduced, old)
         return reduced  # type: ignore[no-any-return]
+
+    def _share_all(self, obj: Any, before: Any) -> Any:
+        meta = _find_same(obj.metadata, before.metadata) or self._share_metadata(obj.metadata)
+        spec = before.spec if obj.spec == before.spec else self._share_parts(obj.spec)
+        return replace(obj, metadata=meta, spec=spec, status=self._share_parts(obj.status, before.status))
+
+    def _share_metadata(self, meta: ObjectMeta) -> ObjectMeta:
+        return replace(
+            meta,
+            labels=_share_words(meta.labels),
+            annotations=_share_words(meta.annotations),
+            owner_references=self._share(meta.owner_references),
+            namespace=intern(meta.namespace),
+            generate_name=intern(meta.generate_name),
+            finalizers=_share_list(meta.finalizers),
+        )
 
     def _share(self, part: T) -> T:
         """Return the remembered part that equals this part.
@@ -76,11 +90,17 @@ class ObjectSharer:
             self._shared[key] = cached
         return cached
 
-    def _share_parts(self, part: Any) -> Any:
+    def _share_parts(self, part: Any, before: Any = None) -> Any:
+        """Return the part with shared parts. before: the part of the same type whose equal parts are preferred."""
         if isinstance(part, tuple):
             return tuple(map(self._share, part))
-        fields = zip(part.__struct_fields__, astuple(part), strict=True)
-        return replace(part, **{name: self._share_value(value) for name, value in fields if value})
+        values = astuple(part)
+        others = astuple(before) if before is not None else (None,) * len(values)
+        fields = zip(part.__struct_fields__, values, others, strict=True)
+        return replace(
+            part,
+            **{name: other if value == other else self._share_value(value) for name, value, other in fields if value},
+        )
 
     def _share_value(self, value: Any) -> Any:
         return intern(value) if type(value) is str else self._share(value)
@@ -89,10 +109,23 @@ class ObjectSharer:
 class ObjectTrimmer(ObjectSharer):
     """The `transform` of the engine's informers against a real API server: it also trims objects."""
 
-    def __call__(self, obj: T) -> T:
+    def __call__(self, obj: T, old: T | None = None) -> T:
         """Return the object as `ObjectSharer` does. A Pod also loses the fields that the engine does not read."""
         trimmed: Any = _trim(obj) if isinstance(obj, Pod) else obj
-        return super().__call__(trimmed)  # type: ignore[no-any-return]
+        return super().__call__(trimmed, old)  # type: ignore[no-any-return]
+
+
+def _share_source(obj: Any, before: Any) -> Any:
+    parts = {"metadata": _find_same(obj.metadata, before.metadata) or obj.metadata}
+    if getattr(obj, "spec", None) == getattr(before, "spec", ()):
+        parts["spec"] = before.spec
+    return replace(obj, **parts)
+
+
+def _find_same(meta: ObjectMeta, before: ObjectMeta) -> ObjectMeta | None:
+    """Return the metadata with the parts of the previous metadata, if both differ only in versions; otherwise None."""
+    same = replace(before, resource_version=meta.resource_version, generation=meta.generation)
+    return same if same == meta else None
 
 
 def _share_words(words: dict[str, str]) -> dict[str, str]:

@@ -49,7 +49,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, make_reference, merge_patch, meta_of
+from muster.runtime.objects import ignores_status, key_of, make_reference, merge_patch, meta_of
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
@@ -440,6 +440,7 @@ def _list_read_parts(workload: Workload) -> tuple[object, ...]:
     return meta, workload.spec, replace(status, conditions=conditions)
 
 
+@ignores_status
 def _index_by_owner(workload: Workload) -> Iterable[str]:
     return [owner.uid for owner in owners_of(workload.metadata)]
 

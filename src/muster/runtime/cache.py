@@ -11,11 +11,18 @@ Invariants
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from muster.api.status import ApiError
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import NO_REVISION, key_of, meta_of, parse_revision
+from muster.runtime.objects import (
+    NO_REVISION,
+    differs_only_in_status,
+    does_ignore_status,
+    key_of,
+    meta_of,
+    parse_revision,
+)
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 T = TypeVar("T")
@@ -23,11 +30,19 @@ T = TypeVar("T")
 Change: TypeAlias = tuple[T | None, T | None]
 """An object before and after; None where there was or is none."""
 
-Transform: TypeAlias = Callable[[Any], Any]
-"""Returns the part of an object to keep, of the same type. The parts of equal objects are equal."""
-
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
-"""Returns the index values of an object, from nothing but the object."""
+"""Returns the index values of an object, from nothing but the object.
+
+A function that is marked by `ignores_status` is not called for a change of the status alone.
+"""
+
+
+class Transform(Protocol):
+    """A function that returns the part of an object to keep, of the same type. The parts of equal objects are equal."""
+
+    def __call__(self, obj: Any, old: Any = None, /) -> Any:
+        """Return the part to keep. old: the kept previous state, whose equal parts the result may share; or None."""
+        ...
 
 
 class Cache(Generic[T]):
@@ -36,7 +51,8 @@ class Cache(Generic[T]):
     def __init__(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
         self._objects: dict[str, T] = {}
         self._functions: dict[str, IndexFunction[T]] = {}
-        self._indexes: dict[str, dict[str, dict[str, T]]] = {}  # name -> value -> key -> object; no empty leaves
+        self._status_functions: dict[str, IndexFunction[T]] = {}  # those that also read the status
+        self._indexes: dict[str, dict[str, dict[str, None]]] = {}  # name -> value -> keys; no empty leaves
         for name, function in indexes.items():
             self.add_index(name, function)
 
@@ -56,7 +72,8 @@ class Cache(Generic[T]):
 
     def by(self, index: str, value: str) -> list[T]:
         """Return the objects for which the index function returns this value."""
-        return list(self._indexes[index].get(value, {}).values())
+        objects = self._objects
+        return [objects[key] for key in self._indexes[index].get(value, ())]
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """Index all current and future objects by the result of `function`.
@@ -69,23 +86,28 @@ class Cache(Generic[T]):
                 raise ValueError(f"index {name!r} exists already with another function")
             return
         self._functions[name] = function
-        index: dict[str, dict[str, T]] = {}
+        if not does_ignore_status(function):
+            self._status_functions[name] = function
+        index: dict[str, dict[str, None]] = {}
         self._indexes[name] = index
         for key, obj in self._objects.items():
             for value in function(obj):
-                index.setdefault(value, {})[key] = obj
+                index.setdefault(value, {})[key] = None
 
     def put(self, key: str, obj: T) -> T | None:
         """Store an object; return the previous object with its key, or None."""
         old = self._objects.get(key)
         self._objects[key] = obj
-        for name, function in self._functions.items():
+        is_of_status = old is not None and differs_only_in_status(old, obj)
+        for name, function in (self._status_functions if is_of_status else self._functions).items():
             values = tuple(function(obj))
+            before = tuple(function(old)) if old is not None else ()
+            if values == before:
+                continue
             index = self._indexes[name]
-            if old is not None and (before := tuple(function(old))) != values:
-                self._drop(index, key, set(before).difference(values))
+            self._drop(index, key, set(before).difference(values))
             for value in values:
-                index.setdefault(value, {})[key] = obj
+                index.setdefault(value, {})[key] = None
         return old
 
     def remove(self, key: str) -> T | None:
@@ -97,12 +119,12 @@ class Cache(Generic[T]):
         return old
 
     @staticmethod
-    def _drop(index: dict[str, dict[str, T]], key: str, values: Iterable[str]) -> None:
+    def _drop(index: dict[str, dict[str, None]], key: str, values: Iterable[str]) -> None:
         for value in values:
-            objects = index.get(value)
-            if objects is not None:
-                objects.pop(key, None)
-                if not objects:
+            keys = index.get(value)
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
                     del index[value]
 
 
@@ -142,7 +164,7 @@ class Reflector(Generic[T]):
             return []
         key = key_of(event.object)
         if event.type != "DELETED":
-            return self._put(key, self._transform(event.object))
+            return self._put(key, self._transform(event.object, self.cache.get(key)))
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def handle_error(self, error: ApiError | TransportError) -> None:

@@ -3,6 +3,7 @@
 A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues contain them.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -19,6 +20,7 @@ Revision: TypeAlias = tuple[int, str]
 NO_REVISION: Revision = (0, "")
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def meta_of(obj: Any) -> ObjectMeta:
@@ -48,10 +50,42 @@ def own_key(meta: ObjectMeta) -> str:
     return owner_key(meta.namespace, meta.uid)
 
 
+def differs_only_in_status(old: Any, new: Any) -> bool:
+    """Return whether two states of an object share the spec and the metadata that users write.
+
+    Then only the status and the versions can differ. False for states that are equal without sharing these parts.
+    """
+    before, after = meta_of(old), meta_of(new)
+    return (
+        before.labels is after.labels
+        and before.annotations is after.annotations
+        and before.owner_references is after.owner_references
+        and before.finalizers is after.finalizers
+        and before.uid == after.uid
+        and before.deletion_timestamp == after.deletion_timestamp
+        and getattr(old, "spec", old) is getattr(new, "spec", new)
+    )
+
+
+def ignores_status(function: F) -> F:
+    """Mark a function of an object that reads neither the status nor the versions.
+
+    Its result is the same for two states for which `differs_only_in_status` returns True.
+    """
+    function.ignores_status = True  # type: ignore[attr-defined]
+    return function
+
+
+def does_ignore_status(function: Callable[..., Any]) -> bool:
+    """Return whether a function is marked by `ignores_status`."""
+    return getattr(function, "ignores_status", False)
+
+
 # The name of an informers' index.
 BY_NAMESPACE = "namespace"
 
 
+@ignores_status
 def by_namespace(obj: Any) -> tuple[str]:
     """Return the value of the index `BY_NAMESPACE` for an object."""
     return (meta_of(obj).namespace,)
@@ -128,7 +162,7 @@ def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[
     return patch
 
 
-def remove_managed_fields(obj: T) -> T:
+def remove_managed_fields(obj: T, old: T | None = None) -> T:  # noqa: ARG001  (the signature of a transform)
     """Return the object without managedFields, which are a quarter of its size and which no controller reads.
 
     A dictionary is changed in place.

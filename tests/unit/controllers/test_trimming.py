@@ -7,14 +7,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from muster.api.batch import Job, JobSpec
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
-from muster.api.meta import OwnerReference
+from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.pods import is_ready, pod_requests
 from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
-from muster.runtime.objects import remove_managed_fields
+from muster.runtime.objects import differs_only_in_status, remove_managed_fields
 
 CONTAINER: dict[str, Any] = {
     "name": "main",
@@ -117,6 +118,46 @@ def test_beside_nodes_of_this_process_all_of_a_pod_is_kept_and_equal_parts_once(
     assert first.metadata.owner_references is second.metadata.owner_references
     assert first.status.conditions is second.status.conditions
     assert first.status.container_statuses is second.status.container_statuses
+
+
+@pytest.mark.parametrize(
+    ("changed", "shares"),
+    [
+        ({}, {"metadata", "spec"}),
+        ({"status": {"phase": "Failed", "conditions": [{"type": "Ready", "status": "False"}]}}, {"metadata", "spec"}),
+        ({"status": {}}, {"metadata", "spec"}),
+        ({"spec": {"containers": [CONTAINER], "nodeName": "other"}}, {"metadata"}),
+        ({"metadata": {"labels": {"c": "d"}}}, {"spec"}),
+        ({"metadata": {"deletionTimestamp": "2026-11-30T00:00:00Z"}}, {"spec"}),
+        ({"metadata": {"ownerReferences": []}}, {"spec"}),
+        ({"metadata": {"annotations": {"e": "f"}}}, {"spec"}),
+    ],
+)
+def test_a_new_state_shares_what_did_not_change(changed: dict[str, Any], shares: set[str]) -> None:
+    before = owned(pod({"a": "b"}), "job")
+    document = {**msgspec.to_builtins(before), **{name: part for name, part in changed.items() if name != "metadata"}}
+    document["metadata"] = {**document["metadata"], "resourceVersion": "99", **changed.get("metadata", {})}
+    after = POD.typed(document)
+    keep = ObjectSharer()
+    old = keep(before)
+    new = keep(after, old)
+    assert new == remove_managed_fields(after)
+    shared = {"metadata"} if new.metadata.labels is old.metadata.labels else set()
+    assert shared | ({"spec"} if new.spec is old.spec else set()) == shares
+    assert differs_only_in_status(old, new) == (shares == {"metadata", "spec"})
+
+
+def test_a_new_state_of_another_kind_shares_its_metadata_and_its_spec() -> None:
+    keep = ObjectSharer()
+    jobs = [Job(metadata=ObjectMeta(name="j", labels={"a": "b"}, resource_version=str(n))) for n in range(2)]
+    jobs.append(replace(jobs[1], spec=JobSpec(parallelism=2)))
+    first = keep(jobs[0])
+    second = keep(jobs[1], first)
+    third = keep(jobs[2], second)
+    assert [first, second, third] == jobs
+    assert differs_only_in_status(first, second)
+    assert not differs_only_in_status(second, third)
+    assert keep({"metadata": {"name": "j"}}, {"metadata": {"name": "j"}}) == {"metadata": {"name": "j"}}
 
 
 def workload(number: int, command: str = "train") -> Workload:

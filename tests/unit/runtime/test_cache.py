@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 from tests.unit.runtime.conftest import Thing
 
+from muster.api.core import Pod
 from muster.api.meta import ObjectMeta, UnreadManager
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request, expired, forbidden, unavailable
 from muster.runtime.cache import Cache, Change, Reflector
 from muster.runtime.client import WatchEvent
-from muster.runtime.objects import key_of, remove_managed_fields
+from muster.runtime.objects import ignores_status, key_of, remove_managed_fields
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
 
@@ -48,6 +50,37 @@ def test_index_equals_a_search(steps: list[tuple[str, int | None]], added_at: in
             expected = [obj for obj in cache.all() if wanted in by_value(obj)]
             assert sorted(cache.by(index, wanted), key=key_of) == sorted(expected, key=key_of)
     assert all(objects for values in cache._indexes.values() for objects in values.values())
+
+
+def test_an_index_that_ignores_the_status_is_computed_only_when_something_else_changes() -> None:
+    asked: list[str] = []
+
+    @ignores_status
+    def by_label(obj: Pod) -> list[str]:
+        asked.append(obj.metadata.resource_version)
+        return list(obj.metadata.labels)
+
+    def by_phase(obj: Pod) -> list[str]:
+        return [obj.status.phase]
+
+    cache: Cache[Pod] = Cache({"label": by_label, "phase": by_phase})
+    first = Pod(metadata=ObjectMeta(name="p", labels={"a": ""}, resource_version="1"))
+    running = replace(
+        first, metadata=replace(first.metadata, resource_version="2"), status=replace(first.status, phase="Running")
+    )
+    labelled = replace(running, metadata=replace(running.metadata, labels={"b": ""}, resource_version="3"))
+    cache.put("p", first)
+    cache.put("p", running)
+    assert asked == ["1"]
+    assert (cache.by("label", "a"), cache.by("phase", "Running")) == ([running], [running])
+    cache.put("p", labelled)
+    assert (cache.by("label", "a"), cache.by("label", "b"), cache.by("phase", "Running")) == (
+        [],
+        [labelled],
+        [labelled],
+    )
+    cache.remove("p")
+    assert not any(cache._indexes.values())
 
 
 def test_index_name_means_one_function() -> None:

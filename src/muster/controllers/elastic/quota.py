@@ -45,7 +45,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, make_reference, own_key
+from muster.runtime.objects import ignores_status, key_of, make_reference, own_key
 
 # Other workloads usually end within this time, and then no Job has to shrink.
 GATHER_SECONDS = 0.2
@@ -330,5 +330,6 @@ def _index_capped(job: Job) -> Iterable[str]:
     return [""] if CAP_ANNOTATION in job.metadata.annotations else []
 
 
+@ignores_status
 def _index_elastic(workload: Workload) -> Iterable[str]:
     return [""] if ELASTIC_ANNOTATION in workload.metadata.annotations else []

@@ -17,7 +17,7 @@ from muster.jobs.job.world import has_world, make_announcement, make_world_annot
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
-from muster.runtime.objects import own_key
+from muster.runtime.objects import ignores_status, own_key
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
@@ -79,6 +79,7 @@ class WorldController(Reconciler):
             await self._client.patch_object(kind, obj, {"metadata": {"annotations": changes}})
 
 
+@ignores_status
 def _index_by_job(pod: Pod) -> tuple[str, ...]:
     """Return the key of the Job that controls the pod."""
     owner = job_reference(pod)

@@ -12,7 +12,7 @@ from muster.api.managed.jobs import part_of
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.controllers.integrations.framework import Integration
 from muster.runtime.control.manager import Manager
-from muster.runtime.objects import meta_of
+from muster.runtime.objects import ignores_status, meta_of
 
 _BY_OWNER = "owner"
 
@@ -92,6 +92,7 @@ class Owners:
         return meta_of(owner) if integration.is_managed(owner) else None
 
 
+@ignores_status
 def _index_by_owner(workload: Workload) -> Iterable[str]:
     owner = controller_of(workload.metadata)
     return () if owner is None else (_make_tie(owner.api_version, owner.kind, workload.metadata.namespace, owner.name),)

@@ -44,7 +44,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import MutationCache
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import family_of, key_of, meta_of, own_key, owner_key, split_key
+from muster.runtime.objects import family_of, ignores_status, key_of, meta_of, own_key, owner_key, split_key
 
 T = TypeVar("T")
 
@@ -332,6 +332,7 @@ def _find_holder(workloads: Sequence[Workload]) -> Workload:
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 
 
+@ignores_status
 def _index_by_owner(job: Any) -> tuple[str, ...]:
     meta = meta_of(job)
     owner = controller_of(meta)

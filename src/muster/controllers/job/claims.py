@@ -14,7 +14,7 @@ from muster.api.meta import controller_of
 from muster.api.pods import job_reference
 from muster.api.values.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
-from muster.runtime.objects import owner_key
+from muster.runtime.objects import ignores_status, owner_key
 
 # Indexes of the informers.
 BY_CONTROLLER = "job-controller-uid"  # pods, by the namespace and the UID of the Job that controls them
@@ -23,12 +23,14 @@ BY_UID = "job-uid"  # Jobs, by their UID
 MANUAL = "job-manual-selector"  # Jobs with a selector set by the user, by namespace
 
 
+@ignores_status
 def by_controller(pod: Pod) -> tuple[str, ...]:
     """Return the key of the Job that controls a pod, for the index BY_CONTROLLER; empty for any other pod."""
     owner = job_reference(pod)
     return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 
 
+@ignores_status
 def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
     """Return the keys of a pod in the index UNCONTROLLED: its namespace, and the label with its Job's UID.
 
@@ -39,11 +41,13 @@ def key_if_uncontrolled(pod: Pod) -> tuple[str, ...]:
     return _get_namespace(pod), _make_label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
 
 
+@ignores_status
 def by_uid(job: Job) -> tuple[str, ...]:
     """Return the key of a Job in the index BY_UID."""
     return (job.metadata.uid,)
 
 
+@ignores_status
 def key_if_manual(job: Job) -> tuple[str, ...]:
     """Return the namespace of a Job whose selector a user wrote, for the index MANUAL; empty for any other Job."""
     return (job.metadata.namespace,) if job.spec.manual_selector else ()

@@ -14,7 +14,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import make_reference, merge_patch
+from muster.runtime.objects import ignores_status, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -44,6 +44,7 @@ class PodGroupPolicyController(Reconciler):
         self._controller.watch(self._pods, self._index_by_group, when=_matters, gather=GATHER_SECONDS)
         self._controller.watch(self._groups, self._list_own_key)
 
+    @ignores_status
     def _index_by_group(self, pod: Pod) -> Iterable[str]:
         key = self._gangs.key(pod)
         return (key,) if key else ()

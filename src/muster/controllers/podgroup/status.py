@@ -16,7 +16,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import make_reference, merge_patch, split_key
+from muster.runtime.objects import ignores_status, make_reference, merge_patch, split_key
 from muster.runtime.refusals import ignoring
 
 WORKERS = 8
@@ -53,6 +53,7 @@ class PodGroupStatusController(Reconciler):
         for _, informer in self._informers:
             informer.on_change(self._on_group_changed)
 
+    @ignores_status
     def _index_by_group(self, pod: Pod) -> Iterable[str]:
         key = self._groups.key(pod)
         return (key,) if key else ()

@@ -30,7 +30,7 @@ from muster.queueing.devices import (
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
-from muster.runtime.objects import key_of
+from muster.runtime.objects import ignores_status, key_of
 
 # A callback with a predicate that selects the workloads whose device count changed.
 Changed: TypeAlias = Callable[[Callable[[Workload], bool]], None]
@@ -157,6 +157,7 @@ class DeviceReview(Reconciler):
         return None
 
 
+@ignores_status
 def _list_claim_templates(workload: Workload) -> Collection[str]:
     """Return the claim templates that the pods of a workload name, as `namespace/name`."""
     claims = (claim for podset in workload.spec.pod_sets for claim in podset.template.spec.resource_claims)

@@ -6,6 +6,7 @@ from typing import Final
 from muster.api.core import Pod
 from muster.api.kueue import LocalQueue, Workload
 from muster.api.kueue.names import WORKLOAD_ANNOTATION
+from muster.runtime.objects import ignores_status
 
 WORKLOADS_BY_LOCAL_QUEUE: Final = "workload-local-queue"
 HOLDERS_BY_CLUSTER_QUEUE: Final = "workload-holds-quota-of"
@@ -13,6 +14,7 @@ LOCAL_QUEUES_BY_CLUSTER_QUEUE: Final = "local-queue-cluster-queue"
 PODS_BY_WORKLOAD: Final = "topology-workload"
 
 
+@ignores_status
 def by_local_queue(workload: Workload) -> Iterable[str]:
     """Return the key of the LocalQueue in which the workload is or was queued."""
     return [f"{workload.metadata.namespace}/{workload.spec.queue_name}"]
@@ -28,6 +30,7 @@ def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
     return [queue.spec.cluster_queue]
 
 
+@ignores_status
 def by_workload(pod: Pod) -> Iterable[str]:
     """Return the key of the Workload that assigns the pod's topology domain."""
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)

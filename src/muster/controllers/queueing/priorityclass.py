@@ -8,6 +8,7 @@ from muster.api.kueue.names import FINISHED
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
+from muster.runtime.objects import ignores_status
 from muster.runtime.refusals import ignoring
 
 _BY_CLASS = "priority-class"
@@ -39,6 +40,7 @@ class PriorityClassController(Reconciler):
             await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 
+@ignores_status
 def _index_by_priority_class(workload: Workload) -> Iterable[str]:
     ref = workload.spec.priority_class_ref
     kind = WORKLOAD_PRIORITY_CLASS

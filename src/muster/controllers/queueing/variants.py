@@ -27,7 +27,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, make_reference, merge_patch
+from muster.runtime.objects import ignores_status, key_of, make_reference, merge_patch
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 8
@@ -152,6 +152,7 @@ def _make_label_patch(value: str | None) -> dict[str, object]:
     return {"metadata": {"labels": {PARENT_LABEL: value}}}
 
 
+@ignores_status
 def _index_by_parent(workload: Workload) -> tuple[str, ...]:
     owner = parent_of(workload.metadata)
     return () if owner is None else (owner.uid,)

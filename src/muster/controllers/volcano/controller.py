@@ -22,7 +22,7 @@ from muster.runtime.control.manager import Manager
 from muster.runtime.control.ownwrites import Expectations
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import own_key, owner_key
+from muster.runtime.objects import ignores_status, own_key, owner_key
 from muster.runtime.writes import Refusal
 
 WORKERS = 4
@@ -138,6 +138,7 @@ class VolcanoJobController(Reconciler):
             raise errors[0]
 
 
+@ignores_status
 def _index_pod_by_job(pod: Pod) -> tuple[str, ...]:
     """Return the key of the Volcano Job that controls a pod, for the index `_BY_JOB`; empty for any other pod."""
     owner = _find_job_reference(pod)

@@ -29,6 +29,7 @@ from muster.insight.text import group_alike
 from muster.jobs.interruption import HELD
 from muster.queueing.conditions import PREVIOUSLY, describe_gates
 from muster.queueing.jobframework.slices import waits_to_replace
+from muster.runtime.objects import ignores_status
 
 # The reason of a Workload that waited for a time or for other jobs. Its job has more details, or no longer waits.
 _DEFERRED = describe_gates(GATE)
@@ -279,6 +280,7 @@ def display_name(meta: ObjectMeta, namespace: str) -> str:
     return name if meta.namespace == namespace else f"{meta.namespace}/{name}"
 
 
+@ignores_status
 def owner_uids(workload: Workload) -> set[str]:
     """Return the UIDs of the jobs that own a Workload, including a job that its label names."""
     uids = {owner.uid for owner in workload.metadata.owner_references}

@@ -313,7 +313,7 @@ class Copies:
             self.fail(error)
 
 
-def make_cached_form(obj: Any) -> Any:
+def make_cached_form(obj: Any, old: Any = None) -> Any:  # noqa: ARG001  (the signature of a transform)
     """Return an object of a worker as the cache stores it: without managedFields, naive status times in UTC."""
     return add_time_zone(remove_managed_fields(obj))
 

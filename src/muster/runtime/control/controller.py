@@ -17,7 +17,7 @@ from muster.runtime.control.lanes import Lane
 from muster.runtime.control.queue import QueueObserver, WorkQueue, namespace_of
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
-from muster.runtime.objects import key_of
+from muster.runtime.objects import differs_only_in_status, does_ignore_status, ignores_status, key_of
 from muster.runtime.transport import TransportError
 
 T = TypeVar("T")
@@ -100,12 +100,13 @@ class Controller:
         gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """
         keys_of = keys or _list_own_key
+        ignores = does_ignore_status(keys_of)
 
         def on_change(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
                 return
             keys = dict.fromkeys(keys_of(new)) if new is not None else {}
-            if old is not None:
+            if old is not None and not (ignores and new is not None and differs_only_in_status(old, new)):
                 keys |= dict.fromkeys(keys_of(old))
             for key in keys:
                 self.queue.add_after(key, gather, priority)
@@ -226,5 +227,6 @@ def _is_behind(error: Exception, delay: float) -> bool:
     )
 
 
+@ignores_status
 def _list_own_key(obj: Any) -> tuple[str]:
     return (key_of(obj),)

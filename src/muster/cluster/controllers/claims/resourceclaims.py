@@ -28,7 +28,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import make_reference
+from muster.runtime.objects import ignores_status, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -199,6 +199,7 @@ class ClaimReleaser(Reconciler):
             await self._client.delete_object(RESOURCE_CLAIM, claim)
 
 
+@ignores_status
 def _list_template_keys(pod: Pod) -> Iterable[str]:
     names = (one.resource_claim_template_name for one in pod.spec.resource_claims)
     return {f"{pod.metadata.namespace}/{name}" for name in names if name is not None}

@@ -25,7 +25,7 @@ from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, record_of
 from muster.runtime.control.manager import Manager
-from muster.runtime.objects import own_key, owner_key
+from muster.runtime.objects import ignores_status, own_key, owner_key
 
 _BY_UID = "uid"
 # Indexes of Jobs by the JobSet that owns them, and of pods by their Job or JobSet.
@@ -239,15 +239,18 @@ def _is_pod_of(subject: JobRecord | Workload, pod: Pod) -> bool:
     return pod.metadata.namespace == subject.metadata.namespace and job_of(pod)[0] in uids
 
 
+@ignores_status
 def job_key(pod: Pod) -> tuple[str]:
     """Return a pod's key for the index BY_JOB: its namespace and the UID of its job."""
     return (owner_key(pod.metadata.namespace, job_of(pod)[0]),)
 
 
+@ignores_status
 def _index_by_uid(obj: Source | Pod) -> tuple[str]:
     return (obj.metadata.uid,)
 
 
+@ignores_status
 def owner_keys(job: Job) -> tuple[str, ...]:
     """Return a job's keys for the index BY_OWNER: its namespace and the UID of each owner."""
     return tuple(owner_key(job.metadata.namespace, owner.uid) for owner in job.metadata.owner_references)

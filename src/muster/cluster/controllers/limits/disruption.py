@@ -22,7 +22,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import EventType, Recorder
-from muster.runtime.objects import key_of, make_reference
+from muster.runtime.objects import ignores_status, key_of, make_reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
@@ -155,6 +155,7 @@ def _select_relevant_facts(pod: Pod) -> object:
     return meta.labels, meta.deletion_timestamp, meta.owner_references, is_ready(pod)
 
 
+@ignores_status
 def _list_index_keys_of_pod(pod: Pod) -> Iterable[str]:
     """Return the index keys of budgets that may select the pod: its namespace, and each of its labels there."""
     return (

@@ -15,7 +15,7 @@ from muster.jobs.jobset.quota import by_role, may_go
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
-from muster.runtime.objects import own_key, owner_key
+from muster.runtime.objects import ignores_status, own_key, owner_key
 
 # Indexes of pods, and of gated pods, by the UID of their JobSet.
 _BY_JOBSET = "jobset"
@@ -68,11 +68,13 @@ class JobSetGates(QuotaGateReconciler):
         return None
 
 
+@ignores_status
 def _index_by_jobset(pod: Pod) -> Iterable[str]:
     uid = pod.metadata.labels.get(names.JOBSET_UID)
     return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
+@ignores_status
 def _index_gated_pod_by_jobset(pod: Pod) -> Iterable[str]:
     return _index_by_jobset(pod) if is_gated(pod) else ()
 

@@ -57,7 +57,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, make_reference, split_key
+from muster.runtime.objects import ignores_status, key_of, make_reference, split_key
 
 WORKERS = 16
 
@@ -377,6 +377,7 @@ def _list_keys_of_pod(pod: Pod) -> Iterable[str]:
     return [_make_key(pod)] if is_managed(pod.metadata) else []
 
 
+@ignores_status
 def _index_by_ties(pod: Pod) -> Iterable[str]:
     meta = pod.metadata
     if not is_managed(meta):
@@ -386,6 +387,7 @@ def _index_by_ties(pod: Pod) -> Iterable[str]:
     return names | {f"class/{name}" for name in classes if name}
 
 
+@ignores_status
 def _list_keys_of_workload(workload: Workload) -> Iterable[str]:
     """Return the keys under which the Workload's pod or group is reconciled."""
     meta, owner = workload.metadata, controller_of(workload.metadata)

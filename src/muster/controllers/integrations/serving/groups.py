@@ -55,7 +55,7 @@ from muster.runtime.control.controller import Result
 from muster.runtime.control.manager import Manager
 from muster.runtime.control.reconciler import Reconciler
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.objects import key_of, own_key, owner_key
+from muster.runtime.objects import ignores_status, key_of, own_key, owner_key
 from muster.runtime.refusals import ignoring
 
 _BY_OWNER = "serving-owner"
@@ -207,6 +207,7 @@ class GroupsReconciler(Reconciler):
         owners = (owner for owner in workload.metadata.owner_references if self._kind.is_of(owner))
         return [f"{workload.metadata.namespace}/{owner.name}" for owner in owners]
 
+    @ignores_status
     def _set_of(self, pod: Pod) -> Iterable[str]:
         """Return the key of the object whose group the pod should join; empty if it should join none of this kind."""
         set_name = set_to_join(pod)
@@ -311,6 +312,7 @@ def _is_set(owner: OwnerReference) -> bool:
     return any(groups.serving.kind.is_of(owner) for groups in GROUPS)
 
 
+@ignores_status
 def _index_by_owner(workload: Workload) -> Iterable[str]:
     meta = workload.metadata
     return [owner_key(meta.namespace, owner.uid) for owner in meta.owner_references if _is_set(owner)]
