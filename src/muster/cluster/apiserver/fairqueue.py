@@ -48,21 +48,29 @@ class FairQueue:
         self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by flow
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
-    async def take(self, flow: Flow) -> None:
-        """Wait until the server may work on a request of this flow."""
+    def take_at_once(self) -> bool:
+        """Return whether the server may work on a request now. If not, the request must wait in `take`."""
         now = self._monotonic()
-        loop = asyncio.get_running_loop()
         if self._began is None:
             self._began = now
-            loop.call_soon(self._wake_next)
+            asyncio.get_running_loop().call_soon(self._wake_next)
         if self._waiting or self._passed or now - self._began >= self._slice:
+            return False
+        self._continued += 1
+        return True
+
+    async def take(self, flow: Flow) -> None:
+        """Wait until the server may work on a request of this flow."""
+        if self.take_at_once():
+            return
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiting.add((flow,), waiter)
+        await waiter
+        while not self._may_continue():
             waiter = loop.create_future()
-            self._waiting.add((flow,), waiter)
+            self._passed.append(waiter)
             await waiter
-            while not self._may_continue():
-                waiter = loop.create_future()
-                self._passed.append(waiter)
-                await waiter
         self._continued += 1
 
     def _may_continue(self) -> bool:

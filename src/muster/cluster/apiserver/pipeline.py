@@ -6,7 +6,7 @@ resource and verb. Then the module of the verb does the work. HTTP is in `front`
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -177,24 +177,24 @@ class ApiServer:
         try:
             if exchange.refused is not None:
                 return exchange.refused
+            if not exchange.is_own:
+                with self._throttle.of_user():
+                    return await self._answer_in_turn(exchange, "")
             part = _find_own_namespace(exchange)
-            async with self._limit_work(exchange, part):
-                await self._fair_queue.take(Flow(exchange.user, part=part))
-                return exchange.record_answer(await self._answer(exchange))
+            is_limited = part and exchange.request.method != "GET"
+            async with self._throttle.of(part) if is_limited else nullcontext():
+                return await self._answer_in_turn(exchange, part)
         except asyncio.CancelledError:
             exchange.log_abandoned()
             raise
         except Exception as error:  # noqa: BLE001  (`make_error_answer` logs the error)
             return exchange.make_error_answer(error)
 
-    def _limit_work(self, exchange: Exchange, part: str) -> AbstractAsyncContextManager[None]:
-        """Return the context that counts a request, and that may delay a write of the cluster's own components.
-
-        part: the namespace of such a write, from `_find_own_namespace`; "" for a request without a limit.
-        """
-        if not exchange.is_own:
-            return self._throttle.of_user()
-        return self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext()
+    async def _answer_in_turn(self, exchange: Exchange, part: str) -> Answer:
+        """Answer a request when it is its turn. part: the part of its flow (`Flow`)."""
+        if not self._fair_queue.take_at_once():
+            await self._fair_queue.take(Flow(exchange.user, part=part))
+        return exchange.record_answer(await self._answer(exchange))
 
     async def _answer(self, exchange: Exchange) -> Answer:
         """Answer an authorized request: by an endpoint, a resource or a subresource. Raises `ApiError`."""

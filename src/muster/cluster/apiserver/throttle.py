@@ -166,10 +166,10 @@ class _UserRequest:
         self._starts = starts
         self._monotonic = monotonic
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         self._starts[self] = self._monotonic()
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._starts.pop(self, None)

@@ -70,7 +70,7 @@ def test_beside_a_crowd_of_users_a_namespace_has_few_under_way(users):
         writers = Writers()
 
         async def ask():
-            async with writers.throttle.of_user():
+            with writers.throttle.of_user():
                 await writers.clock.sleep(0.2)
 
         asking = [asyncio.create_task(ask()) for _ in range(users)]
@@ -91,7 +91,7 @@ def test_a_crowd_that_hangs_counts_no_more():
         writers = Writers()
 
         async def hang():
-            async with writers.throttle.of_user():
+            with writers.throttle.of_user():
                 await writers.clock.sleep(1000)
 
         hanging = [asyncio.create_task(hang()) for _ in range(CROWD)]

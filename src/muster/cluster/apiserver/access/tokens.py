@@ -113,6 +113,8 @@ class Tokens:
 
     def user(self, token: str) -> User | None:
         """Return the user of a token for this server; None if the token is invalid."""
+        if (user := self._fixed(token)) is not None:
+            return user
         try:
             return self.owner(token, AUDIENCES).user
         except BadTokenError:

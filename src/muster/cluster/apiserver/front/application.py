@@ -66,11 +66,12 @@ class Application:
                 user = await self._find_user(caller, request, headers)
                 caller.slot.owner = user.name
                 exchange = self._server.begin(request, user)
-                if is_long_running(request.method, request.path, request.query):
+                is_stream = is_long_running(request.method, request.path, request.query)
+                if is_stream:
                     authenticate = partial(self._authenticator.user, caller.user, get_text(headers, b"authorization"))
                     opened.callback(self.streams.enter(user.name, authenticate, caller.break_off))
                 with Loans() as taken:
-                    answer = await self._answer(exchange, body, caller, taken, opened)
+                    answer = await self._answer(exchange, body, caller, taken, opened, is_stream=is_stream)
             except ApiError as error:
                 answer = _make_refusal(error)
             except asyncio.CancelledError:
@@ -101,11 +102,13 @@ class Application:
             self._server.record_unauthenticated(request)
             raise
 
-    async def _answer(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> Answer:
+    async def _answer(
+        self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans, *, is_stream: bool
+    ) -> Answer:
         if exchange.refused is not None:
             return exchange.refused
         try:
-            seconds = await self._admit(exchange, body, caller, taken, opened)
+            seconds = await self._admit(exchange, body, caller, taken, opened, is_stream=is_stream)
         except ApiError as error:
             return exchange.make_error_answer(error)
         except asyncio.CancelledError:
@@ -119,28 +122,34 @@ class Application:
         except TimeoutError:
             return make_refusal(_make_timeout_error())
 
-    async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans) -> float | None:
+    async def _admit(
+        self, exchange: Exchange, body: Body, caller: Caller, taken: Loans, opened: Loans, *, is_stream: bool
+    ) -> float | None:
         """Read the body, and wait for a seat; return the seconds that the response may take (None for no limit).
 
         The body is stored in `exchange`. Closing `taken` gives back the seats and the room for the body. Closing
         `opened` gives back the place of a stream or a list. Raises `ApiError` (400, 408, 413, 429).
+
+        is_stream: whether the response is a stream, which takes no seats.
         """
         request, flow, user = exchange.request, self._flow, exchange.user
-        method, path, query = request.method, request.path, request.query
-        size = body.most
-        if is_stream := is_long_running(method, path, query):
+        query, size = request.query, body.most
+        if is_stream:
             seconds: float | None = REQUEST_SECONDS
             flow.open_stream(user)
             opened.callback(flow.close_stream, user)
         else:  # a GET waits only for its seat, and that wait has its own limit
-            seconds = None if method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
+            seconds = (
+                None if request.method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
+            )
         if size:
-            await _wait(flow.room.borrow(user, room_for(size), taken), caller)
+            if not flow.room.borrow_at_once(user, room := room_for(size), taken):
+                await _wait(flow.room.borrow(user, room, taken), caller)
             content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):
                 content = await self._read_ahead(content, exchange, caller)
             exchange.store_body(content)
-        if not is_stream:
+        if not is_stream and not flow.take_seats_at_once(user, request, size, taken):
             await _wait(flow.take_seats(user, request, size, taken, opened), caller)
         return seconds
 

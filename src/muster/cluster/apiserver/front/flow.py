@@ -75,6 +75,10 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
     return room_for(body_bytes)
 
 
+def _seats_of(request: Request, body_bytes: int) -> int:
+    return seats_for(request.method, request.path, request.query.get("limit", ""), body_bytes)
+
+
 def room_for(body_bytes: int) -> int:
     """Return how many blocks of `BYTES_PER_SEAT` a body of this size takes in the server's room for bodies."""
     return 1 + body_bytes // BYTES_PER_SEAT
@@ -150,9 +154,15 @@ class Shares:
             raise self._refusal("queue-full")
         return await self._wait(name, user, count)
 
+    def borrow_at_once(self, name: str, count: int, loans: Loans) -> bool:
+        """Take shares as `take_at_once` does, and give them back when `loans` closes; return whether any were taken."""
+        if taken := self.take_at_once(name, count):
+            loans.callback(self.give_back, name, taken)
+        return taken > 0
+
     async def borrow(self, name: str, count: int, loans: Loans) -> None:
         """Take shares as `take` does, and give them back when `loans` closes. Raises `ApiError` (429)."""
-        loans.callback(self.give_back, name, self.take_at_once(name, count) or await self.take(name, count))
+        loans.callback(self.give_back, name, await self.take(name, count))
 
     def give_back(self, name: str, count: int) -> None:
         """Give back shares, and serve waiting requests with them."""
@@ -258,17 +268,28 @@ class Flow:
         if not self._streams.take_at_once(name, 1):
             raise self._make_refusal("concurrency-limit")
 
+    def take_seats_at_once(self, user: str, request: Request, body_bytes: int, taken: Loans) -> bool:
+        """Borrow the seats of a request until `taken` closes; return whether the request has what it needs.
+
+        False for a list, and while no seats are free: `take_seats` waits.
+
+        body_bytes: the size of the body, which may still be missing in the request.
+        """
+        seats = _seats_of(request, body_bytes)
+        if request.method == "GET" and seats > 1:
+            return False
+        return not seats or self.seats.borrow_at_once(user, seats, taken)
+
     async def take_seats(self, user: str, request: Request, body_bytes: int, taken: Loans, opened: Loans) -> None:
         """Wait for the seats of a request, and borrow them until `taken` closes.
 
         A list also borrows its places among the lists, until `opened` closes. Raises `ApiError` (429).
 
-        body_bytes: the size of the body, which may still be missing in the request.
+        body_bytes: as for `take_seats_at_once`.
         """
-        method = request.method
-        if not (seats := seats_for(method, request.path, request.query.get("limit", ""), body_bytes)):
+        if not (seats := _seats_of(request, body_bytes)):
             return
-        if method == "GET" and seats > 1:
+        if request.method == "GET" and seats > 1:
             await self.lists.borrow(user, seats, opened)
         await self.seats.borrow(user, seats, taken)
 
