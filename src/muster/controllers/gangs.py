@@ -144,7 +144,7 @@ class GangSource(Protocol[T_contra]):
     def key(self, pod: Pod) -> str:
         """Return the key of a pod's gang, `namespace/name/more` with the carrier's name.
 
-        Return "" if the pod is in no gang of this kind.
+        Return "" if the pod is in no gang of this kind. The key must not depend on the status of the pod.
         """
         ...
 

@@ -14,8 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
+from muster.api.batch import Job
 from muster.api.core import Container, ContainerStatus, Pod, PodStatus
-from muster.api.kueue import Workload
+from muster.api.jobset import JobSet
+from muster.api.kueue import ClusterQueue, LocalQueue, Workload
 from muster.api.managed.pods import WORDS
 from muster.api.meta import ObjectMeta
 from muster.gang.shapes import restricts_nodes
@@ -28,6 +30,10 @@ T = TypeVar("T")
 MOST_SHARED, LONG_BYTES = 4096, 16 << 10
 # Conditions that only report how the node starts the pod.
 _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady"})
+
+# The kinds whose states share parts with the previous state. They contain no JSON of any type, in which 1 and True are
+# different values that Python takes for equal.
+_HELD = (Pod, Workload, Job, JobSet, ClusterQueue, LocalQueue)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,20 +50,21 @@ class ObjectSharer:
     def __call__(self, obj: T, old: T | None = None) -> T:
         """Return the object without managedFields.
 
-        It shares its metadata and its spec with its previous state if they are equal. The parts of a Pod or Workload
-        are also shared with other objects that have equal parts.
+        A state of a kind in `_HELD` shares its metadata with the previous state if both differ only in versions, and
+        its spec if both are equal. The parts of a Pod or Workload are also shared with other objects that have equal
+        parts.
 
         old: the previous state, as this function returned it; None if there is none.
         """
         reduced: Any = remove_managed_fields(obj)
         if isinstance(reduced, Pod | Workload):
             reduced = self._share_all(reduced, old if old is not None else type(reduced)())
-        elif old is not None and not isinstance(reduced, dict):
-            reduced = _share_source(reduced, old)
+        elif old is not None and isinstance(reduced, _HELD):
+            reduced = _share_with_previous(reduced, old)
         return reduced  # type: ignore[no-any-return]
 
     def _share_all(self, obj: Any, before: Any) -> Any:
-        meta = _find_same(obj.metadata, before.metadata) or self._share_metadata(obj.metadata)
+        meta = _share_unchanged(obj.metadata, before.metadata) or self._share_metadata(obj.metadata)
         spec = before.spec if obj.spec == before.spec else self._share_parts(obj.spec)
         return replace(obj, metadata=meta, spec=spec, status=self._share_parts(obj.status, before.status))
 
@@ -115,15 +122,14 @@ class ObjectTrimmer(ObjectSharer):
         return super().__call__(trimmed, old)  # type: ignore[no-any-return]
 
 
-def _share_source(obj: Any, before: Any) -> Any:
-    parts = {"metadata": _find_same(obj.metadata, before.metadata) or obj.metadata}
-    if getattr(obj, "spec", None) == getattr(before, "spec", ()):
-        parts["spec"] = before.spec
-    return replace(obj, **parts)
+def _share_with_previous(obj: Any, before: Any) -> Any:
+    """Return the object with the metadata and the spec of its previous state, as far as they did not change."""
+    meta = _share_unchanged(obj.metadata, before.metadata) or obj.metadata
+    return replace(obj, metadata=meta, spec=before.spec if obj.spec == before.spec else obj.spec)
 
 
-def _find_same(meta: ObjectMeta, before: ObjectMeta) -> ObjectMeta | None:
-    """Return the metadata with the parts of the previous metadata, if both differ only in versions; otherwise None."""
+def _share_unchanged(meta: ObjectMeta, before: ObjectMeta) -> ObjectMeta | None:
+    """Return the metadata made from the parts of the previous metadata; None if more than the versions differ."""
     same = replace(before, resource_version=meta.resource_version, generation=meta.generation)
     return same if same == meta else None
 

@@ -17,11 +17,11 @@ from muster.api.status import ApiError
 from muster.runtime.client import WatchEvent
 from muster.runtime.objects import (
     NO_REVISION,
-    differs_only_in_status,
-    does_ignore_status,
+    is_same_but_status,
     key_of,
     meta_of,
     parse_revision,
+    reads_status,
 )
 from muster.runtime.transport import TransportError, UnreadableAnswerError
 
@@ -86,7 +86,7 @@ class Cache(Generic[T]):
                 raise ValueError(f"index {name!r} exists already with another function")
             return
         self._functions[name] = function
-        if not does_ignore_status(function):
+        if reads_status(function):
             self._status_functions[name] = function
         index: dict[str, dict[str, None]] = {}
         self._indexes[name] = index
@@ -98,8 +98,8 @@ class Cache(Generic[T]):
         """Store an object; return the previous object with its key, or None."""
         old = self._objects.get(key)
         self._objects[key] = obj
-        is_of_status = old is not None and differs_only_in_status(old, obj)
-        for name, function in (self._status_functions if is_of_status else self._functions).items():
+        may_skip = old is not None and is_same_but_status(old, obj)
+        for name, function in (self._status_functions if may_skip else self._functions).items():
             values = tuple(function(obj))
             before = tuple(function(old)) if old is not None else ()
             if values == before:

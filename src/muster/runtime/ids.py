@@ -11,7 +11,7 @@ import random
 # The letters of generated names: no vowels and no look-alikes, so that no word appears by accident.
 SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
-# Random digits are drawn for so many UIDs at a time, because each draw from the operating system is a system call.
+# The digits of this many UIDs come from one draw, because each draw from the operating system is a system call.
 _DRAWN_UIDS = 64
 _VARIANT = "89ab"  # the first digits of the fourth group of a UUID (RFC 9562)
 

@@ -50,7 +50,7 @@ def own_key(meta: ObjectMeta) -> str:
     return owner_key(meta.namespace, meta.uid)
 
 
-def differs_only_in_status(old: Any, new: Any) -> bool:
+def is_same_but_status(old: Any, new: Any) -> bool:
     """Return whether two states of an object share the spec and the metadata that users write.
 
     Then only the status and the versions can differ. False for states that are equal without sharing these parts.
@@ -70,15 +70,15 @@ def differs_only_in_status(old: Any, new: Any) -> bool:
 def ignores_status(function: F) -> F:
     """Mark a function of an object that reads neither the status nor the versions.
 
-    Its result is the same for two states for which `differs_only_in_status` returns True.
+    Its result is the same for two states for which `is_same_but_status` returns True.
     """
     function.ignores_status = True  # type: ignore[attr-defined]
     return function
 
 
-def does_ignore_status(function: Callable[..., Any]) -> bool:
-    """Return whether a function is marked by `ignores_status`."""
-    return getattr(function, "ignores_status", False)
+def reads_status(function: Callable[..., Any]) -> bool:
+    """Return whether a function may read the status, because `ignores_status` does not mark it."""
+    return not getattr(function, "ignores_status", False)
 
 
 # The name of an informers' index.

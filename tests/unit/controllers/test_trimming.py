@@ -15,7 +15,7 @@ from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.pods import is_ready, pod_requests
 from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
-from muster.runtime.objects import differs_only_in_status, remove_managed_fields
+from muster.runtime.objects import is_same_but_status, remove_managed_fields
 
 CONTAINER: dict[str, Any] = {
     "name": "main",
@@ -144,7 +144,7 @@ def test_a_new_state_shares_what_did_not_change(changed: dict[str, Any], shares:
     assert new == remove_managed_fields(after)
     shared = {"metadata"} if new.metadata.labels is old.metadata.labels else set()
     assert shared | ({"spec"} if new.spec is old.spec else set()) == shares
-    assert differs_only_in_status(old, new) == (shares == {"metadata", "spec"})
+    assert is_same_but_status(old, new) == (shares == {"metadata", "spec"})
 
 
 def test_a_new_state_of_another_kind_shares_its_metadata_and_its_spec() -> None:
@@ -155,8 +155,8 @@ def test_a_new_state_of_another_kind_shares_its_metadata_and_its_spec() -> None:
     second = keep(jobs[1], first)
     third = keep(jobs[2], second)
     assert [first, second, third] == jobs
-    assert differs_only_in_status(first, second)
-    assert not differs_only_in_status(second, third)
+    assert is_same_but_status(first, second)
+    assert not is_same_but_status(second, third)
     assert keep({"metadata": {"name": "j"}}, {"metadata": {"name": "j"}}) == {"metadata": {"name": "j"}}
 
 

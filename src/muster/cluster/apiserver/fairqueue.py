@@ -49,7 +49,7 @@ class FairQueue:
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
     def take_at_once(self) -> bool:
-        """Return whether the server may work on a request now. If not, the request must wait in `take`."""
+        """Count a request if the server may work on it now; return whether it may. If not, it must wait in `take`."""
         now = self._monotonic()
         if self._began is None:
             self._began = now

@@ -181,7 +181,7 @@ class ApiServer:
                 with self._throttle.of_user():
                     return await self._answer_in_turn(exchange, "")
             part = _find_own_namespace(exchange)
-            is_limited = part and exchange.request.method != "GET"
+            is_limited = part != "" and exchange.request.method != "GET"
             async with self._throttle.of(part) if is_limited else nullcontext():
                 return await self._answer_in_turn(exchange, part)
         except asyncio.CancelledError:

@@ -19,7 +19,7 @@ from muster.gang.order.ends import EndTime, expected_end
 from muster.gang.order.ledger import GangLedger, RunningGang
 from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
-from muster.runtime.objects import differs_only_in_status, key_of, meta_of
+from muster.runtime.objects import is_same_but_status, key_of, meta_of
 
 # The seconds after its grace period from which a deleted pod is overdue.
 LATE_SECONDS = 60.0
@@ -164,7 +164,7 @@ class Roster:
         pod = new if new is not None else old
         assert pod is not None
         uid, (key, source) = pod.metadata.uid, gang_of(pod, self._sources)
-        before = key if old is None or differs_only_in_status(old, pod) else gang_of(old, self._sources)[0]
+        before = key if old is None or is_same_but_status(old, pod) else gang_of(old, self._sources)[0]
         if before != key:
             self._leave(before, uid)
         gang = self.gangs.setdefault(key, Gang(source))

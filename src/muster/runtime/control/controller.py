@@ -17,7 +17,7 @@ from muster.runtime.control.lanes import Lane
 from muster.runtime.control.queue import QueueObserver, WorkQueue, namespace_of
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
-from muster.runtime.objects import differs_only_in_status, does_ignore_status, ignores_status, key_of
+from muster.runtime.objects import ignores_status, is_same_but_status, key_of, reads_status
 from muster.runtime.transport import TransportError
 
 T = TypeVar("T")
@@ -95,18 +95,19 @@ class Controller:
     ) -> None:
         """Queue keys whenever an object of the informer changes.
 
-        keys: returns the keys that an object maps to; None for its own key. It is called for the old and the new state.
+        keys: returns the keys that an object maps to; None for its own key. The keys of the old and the new state are
+        queued; a function that `ignores_status` marks is not called for both if only the status changed.
         when: returns whether a change, as (old, new), matters; None for every change.
         gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """
         keys_of = keys or _list_own_key
-        ignores = does_ignore_status(keys_of)
+        may_skip = not reads_status(keys_of)
 
         def on_change(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
                 return
             keys = dict.fromkeys(keys_of(new)) if new is not None else {}
-            if old is not None and not (ignores and new is not None and differs_only_in_status(old, new)):
+            if old is not None and not (may_skip and new is not None and is_same_but_status(old, new)):
                 keys |= dict.fromkeys(keys_of(old))
             for key in keys:
                 self.queue.add_after(key, gather, priority)

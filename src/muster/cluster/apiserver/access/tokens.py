@@ -116,7 +116,7 @@ class Tokens:
         if (user := self._fixed(token)) is not None:
             return user
         try:
-            return self.owner(token, AUDIENCES).user
+            return self._find_account(token, AUDIENCES).user
         except BadTokenError:
             return None
 
@@ -126,9 +126,12 @@ class Tokens:
         Raises `BadTokenError` if it is valid for none of them, is invalid or expired, or if its service account or a
         bound object no longer exists.
         """
-        user = self._fixed(token)
-        if user is not None:
+        if (user := self._fixed(token)) is not None:
             return Owner(user, _match_audiences(AUDIENCES, audiences))
+        return self._find_account(token, audiences)
+
+    def _find_account(self, token: str, audiences: Sequence[str]) -> Owner:
+        """Return the owner of the token of a service account, as `owner` does."""
         claims = self._verify_claims(token)
         if claims["iss"] == LEGACY_ISSUER:
             return Owner(self._find_legacy_user(claims, token), _match_audiences(AUDIENCES, audiences))

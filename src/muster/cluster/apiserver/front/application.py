@@ -143,7 +143,8 @@ class Application:
                 None if request.method == "GET" and "timeout" not in query else parse_timeout(query, REQUEST_SECONDS)
             )
         if size:
-            if not flow.room.borrow_at_once(user, room := room_for(size), taken):
+            room = room_for(size)
+            if not flow.room.borrow_at_once(user, room, taken):
                 await _wait(flow.room.borrow(user, room, taken), caller)
             content = await (body.read_received() if caller.is_received else body.read())
             if takes_long(content, request.content_type):

@@ -75,8 +75,12 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
     return room_for(body_bytes)
 
 
-def _seats_of(request: Request, body_bytes: int) -> int:
+def _count_seats(request: Request, body_bytes: int) -> int:
     return seats_for(request.method, request.path, request.query.get("limit", ""), body_bytes)
+
+
+def _is_list(request: Request, seats: int) -> bool:
+    return request.method == "GET" and seats > 1
 
 
 def room_for(body_bytes: int) -> int:
@@ -271,12 +275,12 @@ class Flow:
     def take_seats_at_once(self, user: str, request: Request, body_bytes: int, taken: Loans) -> bool:
         """Borrow the seats of a request until `taken` closes; return whether the request has what it needs.
 
-        False for a list, and while no seats are free: `take_seats` waits.
+        Return False for a list, and while no seats are free. `take_seats` then waits.
 
         body_bytes: the size of the body, which may still be missing in the request.
         """
-        seats = _seats_of(request, body_bytes)
-        if request.method == "GET" and seats > 1:
+        seats = _count_seats(request, body_bytes)
+        if _is_list(request, seats):
             return False
         return not seats or self.seats.borrow_at_once(user, seats, taken)
 
@@ -287,9 +291,9 @@ class Flow:
 
         body_bytes: as for `take_seats_at_once`.
         """
-        if not (seats := _seats_of(request, body_bytes)):
+        if not (seats := _count_seats(request, body_bytes)):
             return
-        if request.method == "GET" and seats > 1:
+        if _is_list(request, seats):
             await self.lists.borrow(user, seats, opened)
         await self.seats.borrow(user, seats, taken)
 
