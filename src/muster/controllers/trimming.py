@@ -33,7 +33,7 @@ _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Containe
 
 # The kinds whose states share parts with the previous state. They contain no JSON of any type, in which 1 and True are
 # different values that Python takes for equal.
-_HELD = (Pod, Workload, Job, JobSet, ClusterQueue, LocalQueue)
+_SHARING_KINDS = (Pod, Workload, Job, JobSet, ClusterQueue, LocalQueue)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -50,16 +50,16 @@ class ObjectSharer:
     def __call__(self, obj: T, old: T | None = None) -> T:
         """Return the object without managedFields.
 
-        A state of a kind in `_HELD` shares its metadata with the previous state if both differ only in versions, and
-        its spec if both are equal. The parts of a Pod or Workload are also shared with other objects that have equal
-        parts.
+        A state of a kind in `_SHARING_KINDS` shares its metadata with the previous state if only the versions differ,
+        and its spec if the specs are equal. The parts of a Pod or Workload are also shared with other objects that have
+        equal parts.
 
         old: the previous state, as this function returned it; None if there is none.
         """
         reduced: Any = remove_managed_fields(obj)
         if isinstance(reduced, Pod | Workload):
             reduced = self._share_all(reduced, old if old is not None else type(reduced)())
-        elif old is not None and isinstance(reduced, _HELD):
+        elif old is not None and isinstance(reduced, _SHARING_KINDS):
             reduced = _share_with_previous(reduced, old)
         return reduced  # type: ignore[no-any-return]
 

@@ -13,6 +13,7 @@ from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.pods import is_ready, pod_requests
+from muster.controllers.integrations.external.documents import ExternalJob
 from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectSharer, ObjectTrimmer
 from muster.gang.shapes import guest_of
 from muster.runtime.objects import is_same_but_status, remove_managed_fields
@@ -158,6 +159,15 @@ def test_a_new_state_of_another_kind_shares_its_metadata_and_its_spec() -> None:
     assert is_same_but_status(first, second)
     assert not is_same_but_status(second, third)
     assert keep({"metadata": {"name": "j"}}, {"metadata": {"name": "j"}}) == {"metadata": {"name": "j"}}
+
+
+@pytest.mark.parametrize("corrected", [1.0, True])
+def test_a_spec_of_any_json_is_kept_as_it_is_written(corrected: object) -> None:
+    keep = ObjectSharer()
+    first, second = (ExternalJob(metadata=ObjectMeta(name="j"), spec={"replicas": value}) for value in (1, corrected))
+    assert first == second, "for Python"
+    kept = keep(second, keep(first))
+    assert type(kept.spec["replicas"]) is type(corrected)
 
 
 def workload(number: int, command: str = "train") -> Workload:

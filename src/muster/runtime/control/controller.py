@@ -96,7 +96,7 @@ class Controller:
         """Queue keys whenever an object of the informer changes.
 
         keys: returns the keys that an object maps to; None for its own key. The keys of the old and the new state are
-        queued; a function that `ignores_status` marks is not called for both if only the status changed.
+        queued; a function that `ignores_status` marks is called only for the new state if only the status changed.
         when: returns whether a change, as (old, new), matters; None for every change.
         gather: the delay in seconds, so that several changes for one key cause one reconcile.
         """

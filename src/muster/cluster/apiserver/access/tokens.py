@@ -116,7 +116,7 @@ class Tokens:
         if (user := self._fixed(token)) is not None:
             return user
         try:
-            return self._find_account(token, AUDIENCES).user
+            return self._find_account_owner(token, AUDIENCES).user
         except BadTokenError:
             return None
 
@@ -128,9 +128,9 @@ class Tokens:
         """
         if (user := self._fixed(token)) is not None:
             return Owner(user, _match_audiences(AUDIENCES, audiences))
-        return self._find_account(token, audiences)
+        return self._find_account_owner(token, audiences)
 
-    def _find_account(self, token: str, audiences: Sequence[str]) -> Owner:
+    def _find_account_owner(self, token: str, audiences: Sequence[str]) -> Owner:
         """Return the owner of the token of a service account, as `owner` does."""
         claims = self._verify_claims(token)
         if claims["iss"] == LEGACY_ISSUER:
