@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from tests.system.plane import virtual
-from tests.system.scheduler.test_binding import Bindings, bury, gang, pod_group, pods, reasons, start, stop
+from tests.system.scheduler.test_binding import Bindings, bury, gang, pod_group, pods, start, stop, tells
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD, Pod
@@ -97,7 +97,7 @@ def test_whose_rest_finds_no_room_is_taken_back_whole(sort, after):
         await world.settle(20)
         assert await bound(world, 0)
         assert len(await world.pods("g")) == (SIZE if sort is gang else SIZE - after)
-        assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        assert await tells(world, "GangTakenBack", f"{after} pods of the gang were bound")
         await stop(*scheduler)
 
     scenario()
@@ -276,7 +276,7 @@ def test_whose_carrier_was_deleted_meanwhile_is_taken_back_whole(after):
         await world.settle(20)
         await bury(world)
         assert await bound(world, 0)
-        assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        assert await tells(world, "GangTakenBack", f"{after} pods of the gang were bound")
         await stop(*scheduler)
 
     scenario()

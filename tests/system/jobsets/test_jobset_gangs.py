@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.system.gangs.test_half_bound import taken
 from tests.system.plane import World, virtual
-from tests.system.scheduler.test_binding import bury, reasons, start, stop
+from tests.system.scheduler.test_binding import bury, reasons, start, stop, tells
 
 from muster.api.core import NODE, POD, Pod
 from muster.api.jobset import JOB_SET, JobSet, names
@@ -164,7 +164,7 @@ def test_half_of_it_is_taken_back_where_the_rest_no_longer_fits(after: int) -> N
         await bury(world)
         await world.settle(20)
         assert await bound(world) == 0
-        assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        assert await tells(world, "GangTakenBack", f"{after} pods of the gang were bound")
         await stop(*scheduler)
 
     scenario()
@@ -200,7 +200,7 @@ def test_half_of_a_later_stage_is_taken_back_and_the_earlier_stage_stays(after: 
         await bury(world)
         await world.settle(20)
         assert (await bound(world, "driver"), await bound(world, "workers")) == (1, 0)
-        assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        assert await tells(world, "GangTakenBack", f"{after} pods of the gang were bound")
         await stop(*scheduler)
 
     scenario()

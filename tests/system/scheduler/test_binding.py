@@ -92,6 +92,12 @@ async def reasons(world):
     return {event.reason: event.message for event in (await world.client.list(EVENT, "default")).items}
 
 
+async def tells(world, reason, text):
+    """Whether an event with this reason, of which there may be several, has this text."""
+    events = (await world.client.list(EVENT, "default")).items
+    return any(event.reason == reason and text in event.message for event in events)
+
+
 @pytest.mark.parametrize("fate", ["lost", "unanswered", 500])
 def test_a_binding_without_an_answer_is_read_back_and_tried_again(fate):
     @virtual
